@@ -6,11 +6,13 @@ signs show it:
 - two processes of one identity, at two addresses, that were alive at the same time: a pod has one address;
 - a start time that falls again and again: two processes write one series, because even their addresses are the same;
 - an alert in Alertmanager that this Prometheus does not fire: another Prometheus sends it;
-- an inhibition or a grouping in force that does not ask for the label, though alerts have it.
+- an inhibition or a grouping in force that does not ask for the label, though alerts have it;
+- a label of another name, such as `k8s_cluster`, that differs among the targets of one job, or among the alerts that two servers send.
 
 A name that nothing contradicts is taken as it is: clusters of which only one has a sidecar up cannot be found so.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -28,6 +30,13 @@ SETTLED_SECONDS = 60.0
 """An alert that is younger may have begun between the question to Prometheus and that to Alertmanager."""
 _TELL_APART = "give each cluster's targets a label cluster, or each cluster's Prometheus external_labels: {cluster: NAME} (alert_rules/README.md)"
 _ANOTHER = "another-cluster"
+LOAD_ROUTES = "load the routes of this version: sidecar export routes"
+_CLUSTERS_NAME = re.compile(r"cluster|datacenter|region|(^|_)(dc|site)(_|$)")
+"""Names of labels that tell clusters apart, of which there are many."""
+
+
+def _by_another_label(name: str) -> str:
+    return f"let rules, routes and dashboards ask for {name}: sidecar export all --cluster-label={name}"
 
 
 def identity_labels(rules: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -62,6 +71,8 @@ def identity_of_alerts(read: Read, target: Labels) -> dict[str, str]:
 def merged_in_series(read: Read, identity: Sequence[str]) -> tuple[str, str] | None:
     """Two pods of one name, or two processes in one series: the fact, and what to do."""
     evidence = read.evidence.prometheus
+    if found := _named_by_another_label(evidence["sidecars"].samples, identity):
+        return found
     for one, other in _twins(read, identity):
         pod = f"pod {one['pod']} of namespace {one.get('namespace', '')}"
         where = f"{one.get('instance')} and at {other.get('instance')}"
@@ -71,6 +82,22 @@ def merged_in_series(read: Read, identity: Sequence[str]) -> tuple[str, str] | N
         labels, times = falling[0]
         began = f"{labels.get('instance')} of job {labels.get('job')} began {times:.0f} times earlier than before, within an hour"
         return f"{began}: two processes, as of two clusters, write the same series", _TELL_APART
+    return None
+
+
+def _named_by_another_label(
+    sidecars: Iterable[tuple[Labels, float]], identity: Sequence[str]
+) -> tuple[str, str] | None:
+    """One job of one namespace whose targets have several values of a label that names clusters and that no rule groups by."""
+    values: dict[tuple[str, ...], set[str]] = {}
+    for labels, _ in sidecars:
+        whose = tuple(labels.get(label, "") for label in (*identity, "namespace", "job"))
+        for name in (name for name in labels if name not in identity and _CLUSTERS_NAME.search(name)):
+            values.setdefault((name, *whose), set()).add(labels[name])
+    for (name, *_, namespace, job), found in values.items():
+        if len(found) > 1:
+            differ = f"targets of job {job} in namespace {namespace} differ by {name} ({', '.join(sorted(found)[:4])})"
+            return f"{differ}, and the loaded rules add them up as one", _by_another_label(name)
     return None
 
 
@@ -111,17 +138,41 @@ def merged_in_alerts(
     """The finding for routes under which one cluster's alerts hide another's. `pages`: phase to the labels of its page, in full;
     `named`: the labels that name this cluster in them.
     """
-    if named:
-        others = [{**labels, **dict.fromkeys(named, _ANOTHER)} for labels in pages.values()]
-        for phase, labels in pages.items():
-            for other in muted_by(config, labels, others):
-                return broken(
-                    Link.ROUTES,
-                    f"a page of {other['phase']} of another cluster mutes this one's page of {phase}: inhibit_rules do not ask"
-                    f" for {', '.join(named)} under equal",
-                    "load the routes of this version: sidecar export routes",
-                )
+    named = named or _named_otherwise(read)
+    if found := mutes(
+        config, {phase: {**labels, **named} for phase, labels in pages.items()}, dict.fromkeys(named, _ANOTHER)
+    ):
+        return broken(
+            Link.ROUTES,
+            f"a page of {found[0]} of another cluster mutes this one's page of {found[1]}: inhibit_rules do not ask"
+            f" for {', '.join(named)} under equal",
+            LOAD_ROUTES if CLUSTER in named else _by_another_label(next(iter(named))),
+        )
     return _of_another_prometheus(read, named)
+
+
+def mutes(config: Mapping[str, Any], pages: Mapping[str, Labels], other: Labels) -> tuple[str, str] | None:
+    """The phase of a page that mutes another one, and the phase of that: the former differs from all of these in `other`."""
+    others = {phase: {**labels, **other} for phase, labels in pages.items()} if other else {}
+    for phase, labels in pages.items():
+        for source, one in others.items():
+            if any(muted_by(config, labels, [one])):
+                return source, phase
+    return None
+
+
+def _named_otherwise(read: Read) -> dict[str, str]:
+    """The external label in which alerts of ours from another Prometheus differ, with this one's value; replicas of one differ too."""
+    reply, own = read.evidence.alertmanager["alerts"], external_labels(read)
+    for labels in (
+        alert["labels"]
+        for alert in (reply.json if reply.good else ())
+        if alert["labels"].get("alertname") in expected().alerts
+    ):
+        for name, value in own.items():
+            if labels.get(name, value) != value and "replica" not in name:
+                return {name: value}
+    return {}
 
 
 def _of_another_prometheus(read: Read, named: Labels) -> Finding | None:

@@ -21,10 +21,12 @@ _FILES = "llm-*.yml"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The shipped rules, without those for pictures alone. `counts`: name of an alert or of a recorded series to the number of rules with it."""
+    """The shipped rules, without those for pictures alone. `counts`: name of an alert or of a recorded series to the number of rules with it;
+    `alerts`: name of an alert to the phases of its rules, empty for one that has it from its series.
+    """
 
     counts: Mapping[str, int]
-    alerts: frozenset[str]
+    alerts: Mapping[str, set[str]]
 
 
 @cache
@@ -38,7 +40,11 @@ def expected() -> Expected:
     ]
     rules = [rule for group in groups for rule in group["rules"]]
     names = Counter(rule.get("alert") or rule["record"] for rule in rules)
-    return Expected(names, frozenset(rule["alert"] for rule in rules if "alert" in rule))
+    phases: dict[str, set[str]] = {}
+    for rule in rules:
+        if "alert" in rule:
+            phases.setdefault(rule["alert"], set()).add(rule["labels"].get("phase", ""))
+    return Expected(names, phases)
 
 
 def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

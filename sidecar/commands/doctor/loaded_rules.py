@@ -4,12 +4,15 @@ Pure: reads `/api/v1/rules`, `/api/v1/alertmanagers` and the pages of metrics of
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import MetricsPage, Read
-from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown
+from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
+from sidecar.commands.doctor.page_routes import lost_on_the_way
 from sidecar.commands.export.expression_names import metrics_in, undeclared
 from sidecar.commands.export.lean_dashboards import left_out
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES
@@ -44,6 +47,13 @@ def rules(read: Read, chain: Chain) -> Finding:
         return broken(
             Link.RULES, f"none of the {sum(wanted.values())} rules is loaded", f"{_LOAD}; then check rule_files"
         )
+    bare = [rule["name"] for rule in loaded if rule["type"] == "alerting" and _lost_a_label(rule)]
+    if bare:
+        return broken(
+            Link.RULES,
+            f"{len(bare)} alerts lack the label phase or severity, or have another phase than the shipped ones: {_few(bare)}",
+            f"routes and texts know them by these labels; {_LOAD}",
+        )
     if lost:
         return broken(Link.RULES, f"{len(lost)} rules are not loaded: {_few(lost)}", _LOAD)
     often = [name for name, count in wanted.items() if counts[name] > count]
@@ -67,6 +77,11 @@ def rules(read: Read, chain: Chain) -> Finding:
             f"take {DASHBOARD_RULES} and rules of your own off that read it, or set metrics.profile: full",
         )
     return ok(Link.RULES, f"all {len(loaded)} rules are loaded")
+
+
+def _lost_a_label(rule: Mapping[str, Any]) -> bool:
+    labels = rule["labels"]
+    return labels.get("phase", "") not in expected().alerts[rule["name"]] or not labels.get("severity")
 
 
 def _idle(read: Read) -> list[str]:
@@ -141,6 +156,8 @@ def sent(read: Read, chain: Chain) -> Finding:
     """The alert that always fires is the probe: Alertmanager has it, or alerts do not reach it."""
     if missing := _needs_rules(read, chain, Link.SENT):
         return missing
+    if lost := lost_on_the_way(read):
+        return broken(Link.SENT, *lost)
     known = read.evidence.prometheus["alertmanagers"].data["activeAlertmanagers"]
     hosts = [urlsplit(one["url"]).netloc for one in known]
     if not known:
@@ -167,6 +184,8 @@ def sent(read: Read, chain: Chain) -> Finding:
             f" {', '.join(hosts)}",
             "let Prometheus send to the Alertmanager that you ask here: compare the addresses, and read Prometheus' log",
         )
+    if missing := unread(Link.SENT, [read.evidence.prometheus["config"]]):
+        return missing
     return ok(Link.SENT, f"{WATCHDOG} is at {urlsplit(alerts.where).netloc}")
 
 

@@ -9,11 +9,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from sidecar.commands.doctor.clusters_apart import identity_of_alerts, merged_in_alerts
+from sidecar.commands.doctor.alert_relabelling import relabelled, relabelling
+from sidecar.commands.doctor.clusters_apart import (
+    LOAD_ROUTES,
+    external_labels,
+    identity_of_alerts,
+    merged_in_alerts,
+    mutes,
+)
 from sidecar.commands.doctor.expected_rules import PAGES_GROUP, WATCHDOG, expected, ours
 from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Drilled, Evidence, MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
-from sidecar.commands.doctor.route_walk import Labels, Way, conditions, integrations, muted_by, silenced_by, ways
+from sidecar.commands.doctor.route_walk import (
+    Labels,
+    Matcher,
+    Way,
+    conditions,
+    integrations,
+    muted_by,
+    silenced_by,
+    ways,
+)
 from sidecar.commands.doctor.scraped_targets import own_targets
 from sidecar.config.values import is_http_address
 from sidecar.diagnosis.interventions import CHAPTERS
@@ -23,6 +39,10 @@ from sidecar.objectives.attribution import SIDECAR, Blame
 
 PAGE = "page"
 """The severity of pages in the shipped rules; loaded rules may have another word for it."""
+_PAGE_LABELS = ("alertname", "phase", "severity")
+"""Labels by which routes and templates know a page."""
+LONGEST_WAIT_SECONDS = 60.0
+"""A page has two minutes from an outage to the receiver, and scrape, evaluation and the alert's own window take half of them."""
 _API = "/api/v2/alerts"
 _NAMED = re.compile(r'{{-?\s*template\s+"([^"]+)"')
 _DEFINED = re.compile(r'{{-?\s*define\s+"([^"]+)"')
@@ -41,6 +61,43 @@ def alertmanager_of(evidence: Evidence) -> str | None:
 
 
 def pages(read: Read) -> dict[str, Labels]:
+    """Phase to the labels of its page as they reach Alertmanager; as they are written where something is lost on the way."""
+    lost = lost_on_the_way(read) is not None
+    return {phase: written if lost else arrived or {} for phase, (written, arrived) in _on_the_way(read).items()}
+
+
+def _on_the_way(read: Read) -> dict[str, tuple[Labels, Labels | None]]:
+    """Phase to the labels of its page as the rule writes them and as Prometheus sends them; None: it drops the page."""
+    steps, added = relabelling(read), external_labels(read)
+    return {phase: (labels, relabelled({**added, **labels}, steps)) for phase, labels in _written(read).items()}
+
+
+def lost_on_the_way(read: Read) -> tuple[str, str] | None:
+    """Pages, or labels of them that routes ask for, that `alert_relabel_configs` take away or rename: what, and what to do."""
+    told, do = _on_the_way(read), "correct alerting.alert_relabel_configs of Prometheus"
+    dropped = [phase for phase, (_, arrived) in told.items() if arrived is None]
+    if dropped:
+        return f"alert_relabel_configs drop the pages of {', '.join(dropped)}", do
+    for phase, (written, arrived) in told.items():
+        for name in _PAGE_LABELS:
+            was, now = written.get(name, ""), (arrived or {}).get(name, "")
+            if now == was or (now and _asks_for(read, name, now, was)):
+                continue
+            what = f"make {name}={now} of {name}={was}" if now else f"take the label {name} off"
+            return f"alert_relabel_configs {what} on pages of {phase}, and no route asks for that", do
+    return None
+
+
+def _asks_for(read: Read, name: str, now: str, was: str) -> bool:
+    """Whether a route is meant for a label's new value."""
+    try:
+        asked = [one for one in _conditions_of(read.alertmanager_config["route"]) if one.name == name]
+    except UNKNOWN_FORM:
+        return False
+    return any(one.holds({name: now}) and not one.holds({name: was}) for one in asked)
+
+
+def _written(read: Read) -> dict[str, Labels]:
     """Phase to the labels of its page: those of the loaded rule and, where they are known, of this process's target.
 
     Without the rules of a phase the shipped name and severity stand in.
@@ -124,7 +181,10 @@ def routes(read: Read, chain: Chain) -> Finding:
         return lost
     if held := _held(read, config, told):
         return broken(Link.ROUTES, *held)
-    if merged := merged_in_alerts(read, {phase: _full(labels) for phase, labels in told.items()}, config, _named(read)):
+    full = {phase: _full(labels) for phase, labels in told.items()}
+    if late := _late(config, taken):
+        return late
+    if merged := merged_in_alerts(read, full, config, _named(read)) or _across_lanes(config, full):
         return merged
     timed = sorted({interval for found in taken.values() for way in found for interval in way.muted_by})
     if timed:
@@ -146,6 +206,34 @@ def routes(read: Read, chain: Chain) -> Finding:
     receivers = dict.fromkeys(way.receiver for found in taken.values() for way in found)
     kinds = dict.fromkeys(kind for name in receivers for kind in integrations(config, name))
     return ok(Link.ROUTES, f"pages of all {len(taken)} phases reach {', '.join(receivers)} (by {', '.join(kinds)})")
+
+
+def _late(config: Mapping[str, Any], taken: Mapping[str, Sequence[Way]]) -> Finding | None:
+    """The finding that each receiver of a phase's page waits too long for further alerts of the group."""
+    for phase, found in taken.items():
+        first = min(
+            (way for way in found if integrations(config, way.receiver)), key=lambda way: way.group_wait_seconds
+        )
+        if first.group_wait_seconds > LONGEST_WAIT_SECONDS:
+            return broken(
+                Link.ROUTES,
+                f"pages of {phase} wait {first.group_wait_seconds:.0f} s before they are sent to {first.receiver!r}: its group_wait",
+                "set group_wait of the routes of pages to 15s, as the shipped ones have it, and to 1m at most",
+            )
+    return None
+
+
+def _across_lanes(config: Mapping[str, Any], full: Mapping[str, Labels]) -> Finding | None:
+    """The finding that a page mutes one of another lane or model, though no engine and no sidecar failed, which is every lane's."""
+    own = {phase: labels for phase, labels in full.items() if phase not in (Blame.ENGINE, SIDECAR)}
+    for name in ("lane", "model"):
+        if found := mutes(config, own, {name: f"another-{name}"}):
+            return broken(
+                Link.ROUTES,
+                f"a page of {found[0]} of one {name} mutes the page of {found[1]} of another: inhibit_rules do not ask for {name} under equal",
+                LOAD_ROUTES,
+            )
+    return None
 
 
 def _sent_nowhere(
@@ -175,7 +263,8 @@ def _hidden_by_namespace(config: Mapping[str, Any], labels: Labels) -> Finding |
 
     prometheus-operator adds `namespace="..."`, that of the object, to the routes of an AlertmanagerConfig.
     """
-    named = dict.fromkeys(_namespaces_of(config["route"]))
+    asked = _conditions_of(config["route"])
+    named = dict.fromkeys(one.value for one in asked if (one.name, one.sign) == ("namespace", "="))
     taken = [name for name in named if _sends(config, {**_full(labels), "namespace": name})]
     if not taken:
         return None
@@ -192,10 +281,11 @@ def _hidden_by_namespace(config: Mapping[str, Any], labels: Labels) -> Finding |
     )
 
 
-def _namespaces_of(route: Mapping[str, Any]) -> Iterator[str]:
-    yield from (one.value for one in conditions(route) if (one.name, one.sign) == ("namespace", "="))
+def _conditions_of(route: Mapping[str, Any]) -> Iterator[Matcher]:
+    """Those of a route and of all below it."""
+    yield from conditions(route)
     for child in route.get("routes") or ():
-        yield from _namespaces_of(child)
+        yield from _conditions_of(child)
 
 
 def _sends(config: Mapping[str, Any], labels: Labels) -> bool:

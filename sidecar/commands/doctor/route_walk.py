@@ -19,6 +19,14 @@ GROUP_WAIT = "30s"
 _CONDITION = re.compile(r'\s*([a-zA-Z_:][\w:]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\s]*))\s*')
 
 
+def fits(expression: str, text: str) -> re.Match[str] | None:
+    """The match of an anchored expression. Raises ValueError for one that Python cannot read."""
+    try:
+        return re.fullmatch(expression, text, re.DOTALL)
+    except re.error as error:  # RE2 knows forms that Python does not, such as \pL
+        raise ValueError(f"the expression {expression!r} cannot be read here: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Matcher:
     """One condition on a label."""
@@ -32,10 +40,7 @@ class Matcher:
         has = labels.get(self.name, "")
         if self.sign in ("=", "!="):
             return (has == self.value) == (self.sign == "=")
-        try:
-            return (re.fullmatch(self.value, has) is not None) == (self.sign == "=~")
-        except re.error as error:  # RE2 knows forms that Python does not, such as \pL
-            raise ValueError(f"the expression {self.value!r} cannot be read here: {error}") from error
+        return (fits(self.value, has) is not None) == (self.sign == "=~")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ are no proof, because a Service or a port of another pod answers as well. Pure.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from sidecar.commands.doctor.clusters_apart import identity_labels, merged_in_series
@@ -20,6 +21,8 @@ from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
 
 SAME_START_SECONDS = 0.005
 """Difference of two start times below which they are one process's: the kernel counts them in hundredths of a second."""
+_ADMIN_PORT = "9901"
+"""That of the default web.listen_address."""
 NEAR_THE_LIMIT = 0.8
 """Share of a sample_limit above which more lanes or models make Prometheus drop the whole page."""
 SCRAPE_SLACK_SECONDS = 5.0
@@ -117,8 +120,7 @@ def _by_its_own_page(read: Read) -> Finding:
 
 def _not_scraped(read: Read) -> Finding:
     targets = read.evidence.prometheus["targets"].data["activeTargets"]
-    port = urlsplit(read.evidence.sidecar_url).port
-    failing = [one for one in targets if one["health"] == "down" and urlsplit(one["scrapeUrl"]).port == port]
+    failing = _ours_that_are_down(targets, urlsplit(read.evidence.sidecar_url).netloc)
     if failing:
         return broken(
             Link.SCRAPE,
@@ -151,7 +153,28 @@ def _not_scraped(read: Read) -> Finding:
     )
 
 
+def _ours_that_are_down(targets: Sequence[Mapping[str, Any]], asked: str) -> list[Mapping[str, Any]]:
+    """The targets that exist, are down and may be this process, the likeliest first: of its address, of its names, of its port."""
+    found = []
+    for target in (one for one in targets if one["health"] == "down"):
+        labels, at = target["labels"], urlsplit(target["scrapeUrl"]).netloc
+        named = labels.get("container") == "sidecar" or labels.get("endpoint") == "admin"
+        by_port = at.rpartition(":")[2] in (asked.rpartition(":")[2], _ADMIN_PORT)
+        signs = at == asked, named, by_port and "proxy" not in labels.get("container", "")  # 9901 is Envoy's too
+        if any(signs):
+            found.append((signs, target))
+    return [target for _, target in sorted(found, key=lambda one: one[0], reverse=True)]
+
+
 def _remedy(error: str) -> str:
+    if "refused" in error:
+        return "nothing listens there: see whether the pod runs, and whether web.listen_address has this port and is not a loopback address"
+    if "deadline" in error or "timeout" in error or "no route" in error:
+        return "a NetworkPolicy or a firewall may keep Prometheus out: let it reach the admin port (docs/attach.md)"
+    if "421" in error:
+        return "add the host by which Prometheus asks to web.allowed_hosts (docs/access.md)"
+    if "404" in error:
+        return "let metrics_path be /metrics and the port that of the admin side: another server answers there"
     if "401" in error or "403" in error:
         return "give Prometheus the user and the password of the admin side (docs/access.md)"
     if "sample" in error or "limit" in error:

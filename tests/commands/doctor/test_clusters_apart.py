@@ -87,9 +87,19 @@ MERGING = {"inhibit_rules": json.loads(json.dumps(routes()["inhibit_rules"]).rep
         (prometheus("falling_starts", vector((TARGET, 40.0))), Link.LABELS, "began 40 times earlier than before"),
         (together(adds(cluster="eu"), routed(**MERGING)), Link.ROUTES, "of another cluster mutes this one's page of"),
         (in_alertmanager({"alertname": "Watchdog", "cluster": "us"}), Link.ROUTES, "has alerts of cluster=us, and those of this Prometheus name no cluster"),
+        (
+            scraped(({**TARGET, "k8s_cluster": "eu"}, STARTED, NOW), ({**TARGET, "pod": "b", "instance": "b:1", "k8s_cluster": "us"}, STARTED - 9, NOW)),
+            Link.LABELS,
+            "namespace llm differ by k8s_cluster (eu, us), and the loaded rules add them up as one -> let rules, routes and dashboards ask",
+        ),
+        (
+            together(adds(region="eu", prometheus_replica="a"), in_alertmanager({"alertname": "Watchdog", "region": "us", "prometheus_replica": "b"})),
+            Link.ROUTES,
+            "do not ask for region under equal -> let rules, routes and dashboards ask for region",
+        ),
         (in_alertmanager(FOREIGN), Link.ROUTES, "another Prometheus sends LLMEngineDown of namespace llm, job mistral"),
     ],
-    ids=["two pods", "one address", "one series", "inhibition", "named elsewhere", "foreign job"],
+    ids=["two pods", "one address", "one series", "inhibition", "named elsewhere", "another label", "another external label", "foreign job"],
 )  # fmt: skip
 def test_two_clusters_under_one_name_are_found(change: Change, link: Link, words: str) -> None:
     evidence = sound()
@@ -107,6 +117,8 @@ def test_two_clusters_under_one_name_are_found(change: Change, link: Link, words
         scraped(({**TARGET, **EU}, STARTED, NOW - 3), ({**ELSEWHERE, "cluster": "us"}, STARTED - 500, NOW - 5)),
         beside({**ELSEWHERE, "pod": "llama-1"}),
         adds(cluster="eu", prometheus_replica="a"),
+        together(adds(prometheus_replica="a"), in_alertmanager({"alertname": "Watchdog", "prometheus_replica": "b"})),
+        scraped(({**TARGET, "zone": "a"}, STARTED, NOW), ({**TARGET, "pod": "b", "instance": "b:1", "zone": "b"}, STARTED - 9, NOW)),
         together(adds(cluster="eu"), in_alertmanager({"alertname": "Watchdog", "cluster": "us"}, FOREIGN | {"cluster": "us"})),
         together(fires(PAGE), in_alertmanager(PAGE)),
         in_alertmanager(FOREIGN, began="2026-09-21T14:13:00.000Z"),
@@ -119,6 +131,8 @@ def test_two_clusters_under_one_name_are_found(change: Change, link: Link, words
         "two clusters by label",
         "two pods",
         "half of a pair",
+        "the other half of a pair",
+        "two zones",
         "two clusters by external_labels",
         "an alert of its own",
         "an alert that just began",

@@ -159,6 +159,21 @@ def in_a_cluster_with_older_rules(evidence: Evidence) -> None:
     prometheus("rules", api({"groups": older}))(evidence)
 
 
+def down(error: str, **labels: str) -> Callable[[Evidence], None]:
+    """The one target is not scraped, at another address than the one that was asked."""
+    where = labels.pop("at", "10.0.0.7:9901")
+    one = {"labels": {**TARGET, **labels}, "health": "down", "lastError": error, "scrapeUrl": f"http://{where}/metrics"}
+
+    def change(evidence: Evidence) -> None:
+        evidence.sidecar_url = "http://127.0.0.1:19901"  # a port-forward
+        prometheus("sidecars", vector())(evidence)
+        prometheus("targets", api({"activeTargets": [one]}))(evidence)
+
+    return change
+
+
+REFUSED_BY, TIMED_OUT = "dial tcp 10.0.0.7:9901: connect: connection refused", "context deadline exceeded"
+PROXY = {"container": "istio-proxy", "at": "10.0.0.7:15090"}
 BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "config error": (with_config(ConfigCheck("a.yml", ("a.yml:1: wrong",))), Link.CONFIG, "a.yml:1: wrong"),
     "silent lane": (
@@ -188,6 +203,18 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
     "prometheus gone": (prometheus("now", NO_ANSWER), Link.PROMETHEUS, "--prometheus.url"),
     "other process": (prometheus("sidecars", vector((TARGET, STARTED - 99))), Link.SCRAPE, "not this one"),
     "never scraped": (prometheus("sidecars", vector()), Link.SCRAPE, "no target of Prometheus is a sidecar"),
+    "target refused": (
+        down(REFUSED_BY),
+        Link.SCRAPE,
+        "connection refused -> nothing listens there: see whether the pod runs",
+    ),
+    "target cut off": (down(TIMED_OUT, container="sidecar", at="10.0.0.7:9902"), Link.SCRAPE, "-> a NetworkPolicy"),
+    "target elsewhere": (
+        down("server returned HTTP status 404 Not Found", endpoint="admin", at="b:80"),
+        Link.SCRAPE,
+        "-> let metrics_path",
+    ),
+    "target of a proxy": (down(REFUSED_BY, **PROXY), Link.SCRAPE, "no target of Prometheus is a sidecar, out of 1"),
     "twice": (
         prometheus("sidecars", vector((TARGET, STARTED), ({**TARGET, "job": "b"}, STARTED))),
         Link.SCRAPE,

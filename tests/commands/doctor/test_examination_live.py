@@ -231,6 +231,26 @@ def with_a_wide_inhibition(plan: Plan) -> None:
     )
 
 
+def with_an_inhibition_across_lanes(plan: Plan) -> None:
+    assert plan.alertmanager is not None
+    sides = {
+        f"{side}_matchers": [f'phase="{phase}"', 'severity="page"']
+        for side, phase in (("source", "prefill"), ("target", "decode"))
+    }
+    plan.alertmanager["inhibit_rules"].append({**sides, "equal": ["cluster", "namespace", "job"]})
+
+
+def with_pages_that_wait(plan: Plan) -> None:
+    assert plan.alertmanager is not None
+    for route in plan.alertmanager["route"]["routes"]:
+        for page in route.get("routes", ()):
+            page["group_wait"] = "1h"
+
+
+def with_a_label_lost_on_the_way(plan: Plan) -> None:
+    plan.prometheus["alerting"]["alert_relabel_configs"] = [{"regex": "phase", "action": "labeldrop"}]
+
+
 def without_template_files(plan: Plan) -> None:
     assert plan.alertmanager is not None
     plan.alertmanager["templates"] = []
@@ -268,6 +288,13 @@ BREAKS: dict[str, tuple[Change, Link, str]] = {
     "empty receiver": (with_an_empty_receiver, Link.ROUTES, "queue to 'queue-page'"),
     "routes of another namespace": (with_the_routes_of_another_team, Link.ROUTES, "of namespace another alone"),
     "wide inhibition": (with_a_wide_inhibition, Link.ROUTES, "Watchdog fires, and inhibits"),
+    "inhibition across lanes": (
+        with_an_inhibition_across_lanes,
+        Link.ROUTES,
+        "a page of prefill of one lane mutes the page of decode",
+    ),
+    "pages that wait": (with_pages_that_wait, Link.ROUTES, "wait 3600 s"),
+    "label lost on the way": (with_a_label_lost_on_the_way, Link.SENT, "take the label phase off"),
     "no template files": (without_template_files, Link.TEMPLATES, "no template file is configured"),
     "dead pager": (with_a_dead_pager, Link.DELIVERY, "webhook"),
     "dead runbook": (with_dead_runbooks, Link.RUNBOOKS, "1 of"),

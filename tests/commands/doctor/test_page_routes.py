@@ -1,5 +1,6 @@
 """The outcome of a TEST page: what it shows of the delivery and of the templates, and what it leaves open."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -8,8 +9,8 @@ from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
-from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, routed, said, states
-from tests.commands.doctor.sound_evidence import COUNTED, TARGET, routes, sound, status
+from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, prometheus, routed, said, states
+from tests.commands.doctor.sound_evidence import COUNTED, TARGET, api, groups, routes, sound, status
 
 
 def of_the_operator(namespace: str) -> Callable[[Evidence], None]:
@@ -51,6 +52,119 @@ def test_whether_it_sees_an_engine_of_an_unknown_namespace_is_unknown() -> None:
     assert said(evidence, Link.ROUTES).endswith(
         "that of this engine is not known -> give --prometheus.url, which states it"
     )
+
+
+def relabelling(*steps: dict[str, object], at_alertmanager: bool = False) -> Callable[[Evidence], None]:
+    """Prometheus' `alert_relabel_configs`, for all Alertmanagers or for its one."""
+    told = {"alert_relabel_configs": list(steps)}
+    return prometheus(
+        "config", api({"yaml": json.dumps({"alerting": {"alertmanagers": [told]} if at_alertmanager else told})})
+    )
+
+
+def to_critical(name: str = "severity") -> dict[str, object]:
+    return {"source_labels": [name], "regex": "page", "target_label": name, "replacement": "critical"}
+
+
+ON_THE_WAY: dict[str, tuple[dict[str, object], str]] = {
+    "phase dropped": ({"action": "labeldrop", "regex": "phase|rank"}, "take the label phase off on pages of queue"),
+    "severity dropped": ({"action": "labelkeep", "regex": "alertname|phase|job"}, "take the label severity off"),
+    "severity renamed": (to_critical(), "make severity=critical of severity=page on pages of queue"),
+    "phase renamed": ({"target_label": "phase", "replacement": "llm"}, "make phase=llm of phase=queue on pages of queue"),
+    "phase in capitals": ({"action": "uppercase", "source_labels": ["phase"], "target_label": "phase"}, "make phase=QUEUE of"),
+    "phase emptied": ({"source_labels": ["nothing"], "target_label": "phase"}, "take the label phase off"),
+    "moved": ({"action": "labelmap", "regex": "(p)hase", "replacement": "${1}"}, ""),
+    "name changed": ({"source_labels": ["alertname"], "regex": "LLM(.+)", "target_label": "alertname"}, "make alertname=QueueBurn of"),
+    "pages dropped": ({"action": "drop", "source_labels": ["alertname", "severity"], "regex": "LLM.+;page"}, "drop the pages of queue, prefill"),
+    "one page dropped": ({"action": "drop", "source_labels": ["phase"], "regex": "decode"}, "drop the pages of decode"),
+    "others kept": ({"action": "keep", "source_labels": ["team"], "regex": "web"}, "drop the pages of queue, prefill"),
+    "one half kept": ({"action": "hashmod", "source_labels": ["phase"], "modulus": 4, "target_label": "half"}, ""),
+    "replica dropped": ({"action": "labeldrop", "regex": "prometheus_replica"}, ""),
+    "severity as it is": ({"source_labels": ["severity"], "regex": "warning", "target_label": "severity", "replacement": "ticket"}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("at_alertmanager", [False, True])
+@pytest.mark.parametrize("name", ON_THE_WAY)
+def test_what_alert_relabelling_takes_off_a_page_is_named(name: str, at_alertmanager: bool) -> None:
+    step, words = ON_THE_WAY[name]
+    evidence = sound()
+    relabelling(step, at_alertmanager=at_alertmanager)(evidence)
+
+    assert states(evidence)[State.BROKEN] == (["alerts-sent"] if words else [])
+    assert words in said(evidence, Link.SENT)
+
+
+def test_a_severity_that_routes_ask_for_may_be_made_on_the_way() -> None:
+    """The team's word for pages. With the shipped routes they would go to the chat."""
+    evidence = sound()
+    relabelling(to_critical())(evidence)
+    routed(**json.loads(json.dumps(routes()).replace('severity=\\"page\\"', 'severity=\\"critical\\"')))(evidence)
+
+    assert states(evidence)[State.BROKEN] == []
+
+
+def test_a_relabelling_that_is_not_known_leaves_it_unknown() -> None:
+    evidence = sound()
+    relabelling({"action": "shuffle"})(evidence)
+
+    assert {"alerts-sent", "routes"} <= {*states(evidence)[State.UNKNOWN]}
+    assert "the action shuffle" in said(evidence, Link.SENT)
+
+
+def without_label(name: str) -> Callable[[Evidence], None]:
+    """The loaded rules lack a label that the shipped ones have."""
+    kept = [
+        {**group, "rules": [{**rule, "labels": {key: of for key, of in rule["labels"].items() if key != name}} for rule in group["rules"]]}
+        for group in groups()
+    ]  # fmt: skip
+    return prometheus("rules", api({"groups": kept}))
+
+
+@pytest.mark.parametrize("change", [without_label("phase"), without_label("severity")])
+def test_alerts_without_the_labels_that_routes_ask_for_are_named(change: Callable[[Evidence], None]) -> None:
+    evidence = sound()
+    change(evidence)
+
+    assert "rules" in states(evidence)[State.BROKEN]
+    assert "alerts lack the label phase or severity" in said(evidence, Link.RULES)
+
+
+def waiting(group_wait: str, *, archive: bool = False) -> Callable[[Evidence], None]:
+    """All routes of pages wait so long; `archive`: a copy of each goes to a receiver that waits for an hour."""
+    shipped = json.loads(json.dumps(routes()).replace('"group_wait": "15s"', f'"group_wait": "{group_wait}"'))
+    first = [{"receiver": "queue-ticket", "continue": True, "group_wait": "1h"}] if archive else []
+    return routed(route={**shipped["route"], "routes": [*first, *shipped["route"]["routes"]]})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (waiting("1h"), "pages of queue wait 3600 s before they are sent to 'queue-page': its group_wait"),
+        (waiting("90s"), "pages of queue wait 90 s"),
+        (waiting("1m"), ""),
+        (waiting("15s", archive=True), ""),
+    ],
+)
+def test_a_page_that_waits_above_a_minute_for_its_group_is_named(
+    change: Callable[[Evidence], None], words: str
+) -> None:
+    evidence = sound()
+    change(evidence)
+
+    assert states(evidence)[State.BROKEN] == (["routes"] if words else [])
+    assert words in said(evidence, Link.ROUTES)
+
+
+@pytest.mark.parametrize("name", ["lane", "model"])
+def test_an_inhibition_across_lanes_or_models_is_named(name: str) -> None:
+    """As the routes of 0.1.0 had it: prefill of one lane hid decode of another."""
+    evidence, both = sound(), '"model", "lane"'
+    rules = json.loads(json.dumps(routes()["inhibit_rules"]).replace(both, both.replace(f'"{name}"', '"job"')))
+    routed(inhibit_rules=rules)(evidence)
+
+    assert states(evidence)[State.BROKEN] == ["routes"]
+    assert f"of one {name} mutes the page of " in said(evidence, Link.ROUTES)
 
 
 ACCEPTED = COUNTED.replace("} 3", "} 4")
