@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Read, in_yaml
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Read
 from sidecar.commands.doctor.route_walk import fits
 
 
 def relabelling(read: Read) -> Sequence[Mapping[str, Any]]:
     """The steps of the way to the first Alertmanager; empty where Prometheus shows no config."""
     try:
-        alerting = (in_yaml(read.evidence.prometheus["config"].data["yaml"]) or {}).get("alerting") or {}
+        alerting = read.prometheus_config.get("alerting") or {}
     except UNKNOWN_FORM:
         return ()
     ways = (alerting, *(alerting.get("alertmanagers") or ())[:1])

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any
 
 from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours
-from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Read, in_yaml
+from sidecar.commands.doctor.gathered import UNKNOWN_FORM, Read
 from sidecar.commands.doctor.links import Finding, Link, broken, unknown
 from sidecar.commands.doctor.route_walk import Labels, muted_by
 from sidecar.commands.export.expression_names import label_lists
@@ -49,8 +49,8 @@ def identity_labels(rules: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 def external_labels(read: Read) -> dict[str, str]:
     """The labels that this Prometheus adds to its alerts; empty where its config is not shown."""
     try:
-        told = in_yaml(read.evidence.prometheus["config"].data["yaml"]) or {}
-        return {name: str(value) for name, value in ((told.get("global") or {}).get("external_labels") or {}).items()}
+        told = read.prometheus_config.get("global") or {}
+        return {name: str(value) for name, value in (told.get("external_labels") or {}).items()}
     except UNKNOWN_FORM:
         return {}
 

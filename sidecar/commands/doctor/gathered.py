@@ -150,6 +150,11 @@ class Read:
         return float(self.evidence.prometheus["now"].data["result"][1])
 
     @cached_property
+    def prometheus_config(self) -> dict[str, Any]:
+        """The config that Prometheus has in force; its secrets are masked."""
+        return in_yaml(self.evidence.prometheus["config"].data["yaml"]) or {}
+
+    @cached_property
     def alertmanager_config(self) -> dict[str, Any]:
         """The config that Alertmanager has in force; its secrets are masked."""
         config: dict[str, Any] = in_yaml(self.evidence.alertmanager["status"].json["config"]["original"])

@@ -62,29 +62,30 @@ def alertmanager_of(evidence: Evidence) -> str | None:
 
 def pages(read: Read) -> dict[str, Labels]:
     """Phase to the labels of its page as they reach Alertmanager; as they are written where something is lost on the way."""
-    lost = lost_on_the_way(read) is not None
-    return {phase: written if lost else arrived or {} for phase, (written, arrived) in _on_the_way(read).items()}
+    written = _written(read)
+    return written if lost_on_the_way(read) else {phase: _sent(read, one) or one for phase, one in written.items()}
 
 
-def _on_the_way(read: Read) -> dict[str, tuple[Labels, Labels | None]]:
-    """Phase to the labels of its page as the rule writes them and as Prometheus sends them; None: it drops the page."""
-    steps, added = relabelling(read), external_labels(read)
-    return {phase: (labels, relabelled({**added, **labels}, steps)) for phase, labels in _written(read).items()}
+def _sent(read: Read, labels: Labels) -> Labels | None:
+    """The labels with which Prometheus sends an alert; None: it drops it."""
+    return relabelled({**external_labels(read), **labels}, relabelling(read))
 
 
 def lost_on_the_way(read: Read) -> tuple[str, str] | None:
     """Pages, or labels of them that routes ask for, that `alert_relabel_configs` take away or rename: what, and what to do."""
-    told, do = _on_the_way(read), "correct alerting.alert_relabel_configs of Prometheus"
-    dropped = [phase for phase, (_, arrived) in told.items() if arrived is None]
-    if dropped:
-        return f"alert_relabel_configs drop the pages of {', '.join(dropped)}", do
-    for phase, (written, arrived) in told.items():
-        for name in _PAGE_LABELS:
-            was, now = written.get(name, ""), (arrived or {}).get(name, "")
+    written, do = [*_written(read).values()], "correct alerting.alert_relabel_configs of Prometheus"
+    loaded = [{**rule["labels"], "alertname": rule["name"]} for rule in _loaded(read) if rule["type"] == "alerting"]
+    written += [{**_of_target(read), **one} for one in loaded if one.get("severity") == written[0]["severity"]]
+    sent = [(one, _sent(read, one)) for one in written]
+    if dropped := dict.fromkeys(one["alertname"] for one, arrived in sent if arrived is None):
+        return f"alert_relabel_configs drop {len(dropped)} pages: {', '.join([*dropped][:5])}", do
+    for one, arrived in sent:
+        for name in (name for name in _PAGE_LABELS if name in one):
+            was, now = one[name], (arrived or {}).get(name, "")
             if now == was or (now and _asks_for(read, name, now, was)):
                 continue
-            what = f"make {name}={now} of {name}={was}" if now else f"take the label {name} off"
-            return f"alert_relabel_configs {what} on pages of {phase}, and no route asks for that", do
+            what = f"make {name}={now} of {name}={was} on" if now else f"take the label {name} off"
+            return f"alert_relabel_configs {what} {one['alertname']}, and no route asks for that", do
     return None
 
 

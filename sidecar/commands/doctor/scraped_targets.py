@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from sidecar.commands.doctor.clusters_apart import identity_labels, merged_in_series
 from sidecar.commands.doctor.expected_rules import ours
-from sidecar.commands.doctor.gathered import Read, in_yaml, seconds
+from sidecar.commands.doctor.gathered import Read, seconds
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.commands.export.expression_names import grouped_by, labels_made, metrics_in
 from sidecar.metrics import catalogue as c
@@ -197,7 +197,7 @@ def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:
             f"it is scraped every {target['scrapeInterval']}, and the rules' shortest windows need two scrapes within 2 minutes",
             f"set scrape_interval of job {target['scrapePool']} to 15s, at most 60s",
         )
-    limit = _sample_limit(evidence["config"].data["yaml"] if evidence["config"].good else "", str(target["scrapePool"]))
+    limit = _sample_limit(read.prometheus_config if evidence["config"].good else {}, str(target["scrapePool"]))
     samples = evidence["scraped"].samples if "scraped" in evidence and evidence["scraped"].good else []
     if limit and samples and samples[0][1] > NEAR_THE_LIMIT * limit:
         return broken(
@@ -230,9 +230,8 @@ def _is(labels: Mapping[str, str], mine: Mapping[str, str]) -> bool:
     return all(labels.get(name) == mine.get(name) for name in ("job", "instance"))
 
 
-def _sample_limit(config: str, job: str) -> int:
+def _sample_limit(told: Mapping[str, Any], job: str) -> int:
     """`sample_limit` of a job, or the global one; 0 if there is none."""
-    told = in_yaml(config) or {}
     limits = [one.get("sample_limit", 0) for one in told.get("scrape_configs") or () if one.get("job_name") == job]
     return int(next(iter(limits), 0) or (told.get("global") or {}).get("sample_limit", 0))
 

@@ -80,6 +80,7 @@ def test_on_a_sound_chain_every_link_is_ok(ward: Ward, sound: Chain, tmp_path: P
 
     assert (before.broken, before.unknown) == ([], ["delivery"]), json.dumps(before.document, indent=1)
     assert (found.broken, found.unknown, found.exit_code) == ([], [], 0), json.dumps(found.document, indent=1)
+    assert "the clocks of 1 pods fit Prometheus'" in found.said("clock")
     jobs = [one["labels"]["job"] for message in told for one in message.body["alerts"]]
     assert ([re.sub(r"-\d+$", "", job) for job in jobs], left) == ([TEST_JOB], [])
 
