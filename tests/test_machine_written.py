@@ -17,7 +17,7 @@ from tools.docs import whole
 
 
 CHECKOUT = Path(__file__).parents[1]
-MOST_LINES = 26_400
+MOST_LINES = 26_600
 """50,334 before the ConfigMaps, promtool's files and the rules of an earlier mutant check were removed; the dashboards
 alone are 21,900, since a root has one row with its lanes, and says which pods it hits."""
 LONG_LINES = 290

@@ -151,7 +151,7 @@ PARTS = (
         (
             *PLAYED,
             *("tests/commands/capacity", "tests/commands/demo", "tests/commands/export", "tests/commands/simulator"),
-            "tests/incidents",
+            *("tests/incidents", "tests/tools/test_scaling_query.py"),
         ),
         needs_clock=False,
     ),

@@ -196,7 +196,7 @@ def listening(*objects: dict[str, Any]) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("target", [{}, {"targetPort": "http"}, {"targetPort": "of-nobody"}])
+@pytest.mark.parametrize("target", [{}, {"targetPort": "http"}, {"targetPort": "of-none"}])
 @pytest.mark.parametrize("second_port", [8000, 8001])
 def test_a_port_by_name_is_each_pods_own_answer(second_port: int, target: dict[str, str]) -> None:
     """A headless Service of the second makes its sidecar take the engine's port, whatever it is to lead to, which it cannot."""

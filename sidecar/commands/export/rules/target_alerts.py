@@ -16,19 +16,19 @@ from sidecar.metrics.target_labels import CLUSTER, ONE_ENGINE
 from sidecar.pod.causes import Cause
 
 
-_LONGEST = "185s"
+_LONGEST_WINDOW = "185s"
 """Three scrapes a minute apart, each up to 5 s late. The number of scrapes in it tells their interval."""
-_NO_ANSWER = " or ".join(
-    f"max_over_time(up[{3 * every + 5}s]) == 0 and count_over_time(up[{_LONGEST}]) >= {180 // every}"
+_NO_SCRAPE = " or ".join(
+    f"max_over_time(up[{3 * every + 5}s]) == 0 and count_over_time(up[{_LONGEST_WINDOW}]) >= {180 // every}"
     for every in (15, 30, 60)
 )
 _KNOWN = "last_over_time(llm_sidecar_build_info[1d])"
-_POD, _WORKLOAD = f"{CLUSTER}, namespace, pod", f"{CLUSTER}, namespace, workload"
-_ENDED = f'unless on ({_POD}) kube_pod_status_phase{{phase=~"Failed|Succeeded"}} == 1'
+_OF_POD, _WORKLOAD = f"{CLUSTER}, namespace, pod", f"{CLUSTER}, namespace, workload"
+_POD_ENDED = f'unless on ({_OF_POD}) kube_pod_status_phase{{phase=~"Failed|Succeeded"}} == 1'
 """A pod that has ended may be listed as a target for hours."""
 DOWN = Record(
     "target:llm_sidecar:down",
-    f"group by ({INSTANCE_LABELS}) (up == 0 and ({_NO_ANSWER}) and on ({INSTANCE_LABELS}) {_KNOWN} {_ENDED})",
+    f"group by ({INSTANCE_LABELS}) (up == 0 and ({_NO_SCRAPE}) and on ({INSTANCE_LABELS}) {_KNOWN} {_POD_ENDED})",
     "A sidecar that was scraped within a day and gave no answer to three scrapes in a row, 15, 30 or 60 s apart.",
 )
 
@@ -38,7 +38,7 @@ SEEN = Record(
     "workload:llm_sidecar:seen",
     f"""
     group by ({ENGINE_LABELS}, workload) (
-      llm_sidecar_build_info * on ({_POD}) group_left (workload) topk by ({_POD}) (1,
+      llm_sidecar_build_info * on ({_OF_POD}) group_left (workload) topk by ({_OF_POD}) (1,
         label_join(kube_pod_owner{{owner_kind!="ReplicaSet",{_CONTROLS}}}, {_OWNER})
       or
         label_join(
@@ -76,8 +76,10 @@ WANTED = Record(
 
 _ENDS_BY_NAME = "(.+)-(29|3[0-9])[0-9]{6}|(.+)-[0-9]{5}-deployment"
 """Jobs that end on purpose, known without kube-state-metrics: a CronJob's run, named by its minute since 1970, and a revision of Knative."""
-_TOLD = f"unless on ({ENGINE_LABELS}) (llm_sidecar_build_info or {DOWN.name})"
-_OTHERS_ANSWER = f"(last_over_time(llm_sidecar_build_info[{_LONGEST}]) unless on ({INSTANCE_LABELS}) {DOWN.name})"
+_GIVES_METRICS = f"unless on ({ENGINE_LABELS}) (llm_sidecar_build_info or {DOWN.name})"
+_OTHERS_ANSWER = (
+    f"(last_over_time(llm_sidecar_build_info[{_LONGEST_WINDOW}]) unless on ({INSTANCE_LABELS}) {DOWN.name})"
+)
 _BY_PORT = 'up{container=~"|sidecar",endpoint=~"|admin|9901",instance=~".+:9901"}'
 """9901 is also Envoy's port: a container or an endpoint that the scrape tells must be the sidecar's."""
 
@@ -92,7 +94,7 @@ def target_alerts(bases: Bases) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
             group by ({ENGINE_LABELS}) (
               min_over_time({WANTED.name}[15m]) > 0 and {WANTED.name} unless on ({_WORKLOAD}) {SEEN.name}
             )
-            {_TOLD}
+            {_GIVES_METRICS}
             """,
             "{{ $labels.job }}: no sidecar is scraped, though its pods are wanted",
             "The platform wants pods of this job, for a quarter of an hour or longer, and Prometheus has metrics of none of their"
@@ -115,7 +117,7 @@ def target_alerts(bases: Bases) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
             "LLMSidecarAbsent",
             f"""
             group by ({ENGINE_LABELS}) (last_over_time(llm_sidecar_build_info{{job!~"{_ENDS_BY_NAME}"}}[1d]))
-            {_TOLD}
+            {_GIVES_METRICS}
             unless on ({ENGINE_LABELS}) (
               {WANTED.name}
               or last_over_time({WANTED.name}[1d]) == 0
@@ -143,7 +145,7 @@ def target_alerts(bases: Bases) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
               (up{{container="sidecar",endpoint="admin"}} or {_BY_PORT}) == 0
               unless on ({INSTANCE_LABELS}) {_KNOWN}
               unless on ({ENGINE_LABELS}) ({_BY_PORT} == 1 unless on ({INSTANCE_LABELS}) {_KNOWN})
-              {_ENDED}
+              {_POD_ENDED}
             )
             """,
             "{{ $labels.pod }}: its sidecar has never been scraped",
