@@ -49,7 +49,7 @@ class Engine:
             if not head.startswith(b"POST"):
                 visit.send(OK)
                 continue
-            visit.send(STREAM + b"9\r\ndata: 1\n\n\r\n")
+            visit.send(STREAM + b"b\r\ndata: [1]\n\n\r\n")
             waiting = asyncio.create_task(self.go_on.wait())
             gone = asyncio.create_task(visit.reader.read(1))
             await asyncio.wait([waiting, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -58,7 +58,7 @@ class Engine:
                 self.left += 1
                 return
             gone.cancel()
-            visit.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+            visit.send(b"b\r\ndata: [2]\n\n\r\n0\r\n\r\n")
             await visit.flush()
             return
 
@@ -98,7 +98,7 @@ async def under_a_stream(
         try:
             streaming = await RawClient.connect(sidecar.port)
             streaming.send(ask(b"first"))
-            await streaming.until(b"data: 1\n\n\r\n")
+            await streaming.until(b"data: [1]\n\n\r\n")
             yield engine, sidecar, streaming
             await streaming.close()
         finally:
@@ -134,7 +134,7 @@ def test_a_stream_in_flight_is_finished_and_latecomers_are_served(tmp_path: Path
 
             engine.go_on.set()
             rest, reset = await streaming.rest()
-            assert rest.endswith(b"data: 2\n\n\r\n0\r\n\r\n")
+            assert rest.endswith(b"data: [2]\n\n\r\n0\r\n\r\n")
             assert not reset
             assert await asyncio.to_thread(sidecar.process.wait, 20) == 0
             assert [line["outcome"] for line in sidecar.log_lines("request")] == ["ok"]
@@ -190,7 +190,7 @@ def test_a_drain_is_answered_when_the_last_stream_has_ended_and_sigterm_waits_no
 
             engine.go_on.set()
             rest, reset = await streaming.rest()
-            assert rest.endswith(b"data: 2\n\n\r\n0\r\n\r\n")
+            assert rest.endswith(b"data: [2]\n\n\r\n0\r\n\r\n")
             assert not reset
             ends = [await drain for drain in drains]
             assert [(status, said["drained"], said["in_flight"]) for status, said in ends] == [(200, True, 0)] * 2
