@@ -263,6 +263,7 @@ WORK = (
         (
             "engines/probe/scrape.py state_session: ClientSession",
             "engines/probe/scrape.py StateProber._with_workers: gather",
+            "engines/reports/fetcher.py RecordsPoll.fetch: to_thread",
         ),
     ),
     Work(

@@ -145,34 +145,42 @@ def test_damaged_gzip_is_counted_and_breaks_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged",
+    ("ending", "damaged"),
     [
-        pytest.param(gzip.compress(b"a line\n" * 10_000)[:-8] + b"\xff" * 8, id="one, at its end"),
-        pytest.param((gzip.compress(b"a line\n")[:-8] + b"\xff" * 8) * 2_000, id="many small ones"),
+        pytest.param(".gz", gzip.compress(b"a line\n" * 10_000)[:-8] + b"\xff" * 8, id="one member, at its end"),
+        pytest.param(".gz", (gzip.compress(b"a line\n")[:-8] + b"\xff" * 8) * 2_000, id="many small members"),
+        pytest.param(".gz", gzip.compress(b"x\n" * 60_000), id="many lines in a member"),
+        pytest.param("", b"x\n" * 60_000, id="many lines"),
     ],
 )
-def test_the_loop_does_not_wait_for_damaged_members(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bytes
+def test_the_loop_does_not_wait_for_what_stands_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, damaged: bytes
 ) -> None:
-    """The place of a damage is found byte by byte: in the thread that reads the files; the lines behind it are read."""
-    inflating, inflate = set[int](), GzipMembers._inflate
+    """Lines are read, and the place of a damage is found byte by byte, in the thread that reads the files; the lines behind it are read."""
+    working, inflate, feed = set[int](), GzipMembers._inflate, ExportLines.feed
 
-    def seen(members: GzipMembers, data: bytes) -> tuple[bytes, bytes]:
-        inflating.add(get_ident())
+    def inflating(members: GzipMembers, data: bytes) -> tuple[bytes, bytes]:
+        working.add(get_ident())
         return inflate(members, data)
 
-    monkeypatch.setattr(GzipMembers, "_inflate", seen)
+    def reading(lines: ExportLines, data: bytes) -> list[KeyedReport]:
+        working.add(get_ident())
+        return feed(lines, data)
+
+    monkeypatch.setattr(GzipMembers, "_inflate", inflating)
+    monkeypatch.setattr(ExportLines, "feed", reading)
 
     async def scenario() -> None:
         walk = Fetching("dynamo", request_trace_dir=str(tmp_path))
         await walk.fetch()
         walk.answer(f"chatcmpl-{OURS['request_id']}")
-        (tmp_path / "requests.000000.jsonl.gz").write_bytes(damaged + gzip.compress(LINES[1]))
+        behind = gzip.compress(LINES[1]) if ending else LINES[1]
+        (tmp_path / f"requests.000000.jsonl{ending}").write_bytes(damaged + behind)
         await walk.fetch()
         await walk.report_fetcher.close()
 
         assert (len(walk.accounts), [*walk.drops()]) == (1, ["report_unreadable"])
-        assert (len(inflating), get_ident() in inflating) == (1, False)
+        assert (len(working), get_ident() in working) == (1, False)
 
     asyncio.run(scenario())
 

@@ -14,7 +14,7 @@ from sidecar.ledger.report import KeyedReport
 
 
 EXPORT_STEP_BYTES = 65_536
-"""Bytes per step: it takes under 1 ms even if every line is a report."""
+"""Bytes per step: it takes under 1 ms where every line is a report, and 25 ms where none is."""
 MAX_EXPORT_LINE_BYTES = 1 << 18
 """Without the skipped string. The fields that are read have 1 KB, but log probabilities of each token may be there too."""
 

@@ -24,12 +24,13 @@ from sidecar.engines.reports.gzip_members import GzipMembers
 from sidecar.engines.reports.lone_requests import SETTLE_SECONDS, Ending, LoneRequests, PageReading, SumsScan
 from sidecar.engines.reports.report_sources import ExportedFiles, LoneSums, PolledRecords
 from sidecar.engines.reports.sink import FAILED_SECONDS, NOT_THERE, ReportSink, SourceClient, SourceHealth, Unanswered
+from sidecar.ledger.report import KeyedReport
 
 
 IDLE_SECONDS = 1.0
 """Seconds between two fetches while no request waits."""
 MAX_RECORDS_BYTES = 1 << 20
-"""Decoded in one step of 1 ms: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
+"""Decoded in a thread: 2,400 records, or six of 1,000 tokens each where every step of the engine is written down too."""
 RECORDS_A_STEP = 32
 """Reports that are made and joined before other tasks of the loop run."""
 
@@ -151,10 +152,10 @@ class ExportTail:
                 lines.broken_off()
                 if members is not None:
                     members.broken_off()
-            async for data in self._plain(piece.data, members):
-                for report in lines.feed(data):
-                    self._sink.reported(report)
-                await asyncio.sleep(0)  # bytes at hand are read without waiting: others must have their turn
+            async for number, report in self._reports(piece.data, members, lines):
+                self._sink.reported(report)
+                if number % RECORDS_A_STEP == 0:
+                    await asyncio.sleep(0)  # others must have their turn
         self._drop_unreadable(found.followed)
         if found.skipped:
             self._sink.dropped("report_file_skipped", found.skipped)
@@ -165,14 +166,14 @@ class ExportTail:
             return 0.0
         return self.WAITING_SECONDS if self._sink.waiting() else IDLE_SECONDS
 
-    async def _plain(self, data: bytes, members: GzipMembers | None) -> AsyncIterator[bytes]:
-        if members is None:
-            yield data
-            return
-        inflated = members.feed(data)
-        # In the thread: what a damaged member still gives is found byte by byte.
-        while (piece := await self._thread.run(lambda: next(inflated, None))) is not None:
-            yield piece
+    async def _reports(
+        self, data: bytes, members: GzipMembers | None, lines: ExportLines
+    ) -> AsyncIterator[tuple[int, KeyedReport]]:
+        """The reports, numbered. In the thread: what a damaged member still gives is found byte by byte, and a piece may have 30,000 lines."""
+        reading = map(lines.feed, iter((data,)) if members is None else members.feed(data))
+        while (found := await self._thread.run(lambda: next(reading, None))) is not None:
+            for each in enumerate(found, 1):
+                yield each
 
     def _drop_unreadable(self, followed: frozenset[int]) -> None:
         """Count what could not be read, and forget the files that bring no more."""
@@ -233,7 +234,8 @@ class RecordsPoll:
             return self._health.failed(str(why), self._records.gone if gone else "")
         self._gone(False)
         self._health.over()
-        for number, report in enumerate(self._records.reports_in(bytes(body)), 1):
+        found = await asyncio.to_thread(lambda: list(self._records.reports_in(bytes(body))))
+        for number, report in enumerate(found, 1):
             if report is None:
                 self._sink.dropped("report_unreadable", 1)
             else:
