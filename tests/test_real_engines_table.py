@@ -72,6 +72,15 @@ def test_one_wrong_answer_of_few_is_borne(asked: int, right: int, holds: bool) -
     assert Verdicts(asked, right).holds(0.9) is holds
 
 
+@pytest.mark.parametrize(
+    ("asked", "right", "allowed"),
+    [(75, 75, True), (75, 69, True), (75, 66, True), (75, 65, False), (300, 274, False), (0, 0, True)],
+)
+def test_what_chance_alone_makes_of_a_rate_is_allowed(asked: int, right: int, allowed: bool) -> None:
+    """At a rate of 0.95, at most 66 of 75 are right in 1 of 80 samples, and at most 65 in 1 of 240."""
+    assert Verdicts(asked, right).allows(0.95) is allowed
+
+
 def test_the_slowest_tenth_is_the_slowest() -> None:
     lines = [line_of(str(number), ttft=0.4 + number / 100) for number in range(20)]
 
