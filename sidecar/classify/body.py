@@ -74,7 +74,7 @@ _NESTED_IN = ("text", "parameters", "sampling_params")
 _BINDING = (*_GRAMMARS, "tool_choice", *_NESTED_IN)
 _binding_of: Callable[[Body], tuple[msgspec.Raw, ...]] = attrgetter(*_BINDING)
 _NOTHING_BINDS = (NOT_STATED,) * len(_BINDING)
-# Of the Responses API, vLLM's completions, and SGLang's own API.
+# Fields of the Responses API, of vLLM's completions and of SGLang's own API: a prompt, or a part of it, that is no text of the body.
 _BESIDE = (
     *("previous_response_id", "conversation", "prompt_embeds", "input_embeds"),
     *("image_data", "audio_data", "video_data"),

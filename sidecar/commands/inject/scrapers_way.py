@@ -81,7 +81,7 @@ def _admits(rule: Object, names: Mapping[str, int]) -> bool:
 def _scraper(peer: Object, further: Sequence[str]) -> Object | None:
     """The peer, or the part of it that scrapes; None if nothing says that it does."""
     for key, listed in _SCRAPERS.items():
-        # Where pods are chosen, a namespace of monitoring alone tells nothing: Grafana runs there too.
+        # A namespace of monitoring tells nothing by itself where pods are chosen in it: Grafana runs there too.
         tells = {} if key == "namespaceSelector" and peer.get("podSelector") else listed
         known = {
             f"{name}={value}" for names, values in tells.items() for name in names.split() for value in values.split()
