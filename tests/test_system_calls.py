@@ -30,7 +30,7 @@ BODY = b'{"model":"plain","prompt":"%b","stream":true}'
 HEAD_OF_REQUEST = (
     b"POST /v1/completions HTTP/1.1\r\nHost: pod\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 )
-CALL = re.compile(r"^(\d+) +(\w+)\((.*)", re.MULTILINE)
+CALL = re.compile(r"^(\w+)\((.*)", re.MULTILINE)
 WAITS = {"epoll_pwait", "epoll_pwait2", "epoll_wait"}
 ROUNDS = 30
 
@@ -102,19 +102,24 @@ class Caller:
 
 
 @contextmanager
-def traced(sidecar: SidecarProcess, out: Path) -> Iterator[None]:
-    """The system calls of the sidecar are written to `out` for the length of a `with` block."""
-    command = ["strace", "-f", "-s", "8", "-o", str(out), "-p", str(sidecar.process.pid)]
+def traced(sidecar: SidecarProcess, folder: Path) -> Iterator[list[tuple[str, str]]]:
+    """The system calls of the sidecar's loop in a `with` block: each one's name and the rest of its line, behind the block.
+
+    Each thread has a file of its own (`-ff`): in one file, a call during which another thread's is told is cut in two lines.
+    """
+    calls: list[tuple[str, str]] = []
+    command = ["strace", "-ff", "-s", "8", "-o", str(folder / "calls"), "-p", str(sidecar.process.pid)]
     strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert strace.stderr is not None
     try:
         told = strace.stderr.readline()
         if "attached" not in told:
             missing(f"strace may not look at another process here ({told.strip()})")
-        yield
+        yield calls
     finally:
         strace.send_signal(signal.SIGINT)
         strace.communicate(timeout=30)
+    calls += CALL.findall((folder / f"calls.{sidecar.process.pid}").read_text())
 
 
 @contextmanager
@@ -140,11 +145,10 @@ def usual(calls: list[tuple[str, str]], begins: str) -> tuple[str, ...]:
 def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path: Path) -> None:
     """Both ways one read and one write. A request on a kept connection: one look whether the engine is still there."""
     need_tool("strace")
-    out = tmp_path / "calls"
     with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
         caller = Caller(sidecar.port)
         caller.gets(b"whole", LAST)
-        with traced(sidecar, out):
+        with traced(sidecar, tmp_path) as calls:
             for _ in range(ROUNDS):
                 caller.gets(b"whole", LAST)
             caller.gets(b"stream", EVENT)
@@ -155,8 +159,6 @@ def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path
             caller.until(LAST)
             caller.gets(b"whole", LAST)  # once it is read, the stream before it is over
         caller.close()
-    main = str(sidecar.process.pid)
-    calls = [(name, rest) for thread, name, rest in CALL.findall(out.read_text()) if thread == main]
     client = next(rest.split(",")[0] for name, rest in calls if name == "read" and '"POST' in rest)
     *_, begins, ends = (at for at, (name, rest) in enumerate(calls) if name == "read" and '"POST' in rest)
     whole, streamed = calls[:begins], calls[begins:ends]
@@ -171,13 +173,11 @@ def test_each_system_call_of_a_request_and_of_an_event_serves_its_bytes(tmp_path
 def test_no_byte_waits_for_an_acknowledgement_on_either_side(tmp_path: Path) -> None:
     """The connection of a client and that to the engine have TCP_NODELAY: Nagle's algorithm would hold each token back."""
     need_tool("strace")
-    out = tmp_path / "calls"
     with sidecar_and_engine(tmp_path) as (sidecar, _, _):
-        with traced(sidecar, out):
+        with traced(sidecar, tmp_path) as calls:
             caller = Caller(sidecar.port)
             caller.gets(b"whole", LAST)
         caller.close()
-    calls = [(name, rest) for _, name, rest in CALL.findall(out.read_text())]
     (client,) = {rest.split(",")[0] for name, rest in calls if name == "read" and '"POST' in rest}
     (upstream,) = {rest.split(",")[0] for name, rest in calls if name == "write" and '"POST' in rest}
     undelayed = {rest.split(",")[0] for name, rest in calls if name == "setsockopt" and "TCP_NODELAY, [1]" in rest}
@@ -189,16 +189,14 @@ def test_no_byte_waits_for_an_acknowledgement_on_either_side(tmp_path: Path) -> 
 def test_the_head_of_a_stream_is_acknowledged_at_once(tmp_path: Path) -> None:
     """An engine without TCP_NODELAY keeps its first token for so long. Nothing is sent to the engine until its stream has ended."""
     need_tool("strace")
-    out = tmp_path / "calls"
     with sidecar_and_engine(tmp_path) as (sidecar, engine, loop):
         caller = Caller(sidecar.port)
         caller.gets(b"whole", LAST)
-        with traced(sidecar, out):
+        with traced(sidecar, tmp_path) as calls:
             caller.gets(b"stream", EVENT)
             loop.run(engine.send(LAST))
             caller.until(LAST)
         caller.close()
-    calls = [(name, rest) for _, name, rest in CALL.findall(out.read_text())]
     (upstream,) = {rest.split(",")[0] for name, rest in calls if name == "write" and '"POST' in rest}
     of_engine = [(name, rest) for name, rest in calls if re.match(rf"{upstream}\b", rest) and name not in WAITS]
 
