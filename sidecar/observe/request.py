@@ -484,7 +484,9 @@ class RequestObserver:
             self._instruments.recorder.dropped("encoded_response")
             if self._asked_for_usage or self._asked_report is not None or self._asks_plain:
                 self._engine.asking.compressed(at)
-        elif self._streaming and lines == self._dialect.in_lines:
+        elif (
+            self._streaming and lines == self._dialect.in_lines and (self._peek.stream is True or not self._peek.whole)
+        ):
             self._stream = self._read_as_stream(lines=lines, may_cut=may_cut)
             self.data = self._stream.data
         elif content_type == b"application/json" and self._peek.stream is not True:
@@ -512,6 +514,7 @@ class RequestObserver:
         self._streaming = False
         answer: StreamedResponse | WholeResponse | None = None
         is_text = content_type.startswith(b"text/") or not content_type
+        lines = lines or (self._dialect.in_lines and self._peek.stream is True)
         if begun.startswith(JSON_BEGINS) and not lines:
             answer = self._read_whole()
         elif lines or begun.startswith(BEGINNINGS):
@@ -721,7 +724,8 @@ class RequestObserver:
     def _look_at_end(self, stream: StreamedResponse, outcome: Outcome) -> bool:
         """See whether a stream breaks off whose framing is whole, and count what could not be read. Returns whether all was."""
         reader, dropped = stream.reader, self._instruments.recorder.dropped
-        if outcome is ENDED_WELL and not stream.done and reader.breaks_off():
+        over = stream.done and (not reader.unreadable or self._timeline.finished_all())
+        if outcome is ENDED_WELL and not over and reader.breaks_off():
             self._timeline.error_seen = True
         if reader.parser.oversized:
             dropped("event_too_long", reader.parser.oversized)

@@ -94,22 +94,24 @@ class UnreadableEvent(ValueError):  # noqa: N818  it happens, it is no error of 
 T = TypeVar("T")
 
 
-def with_nan(decoder: "msgspec.json.Decoder[T]", data: bytes, strictly: Exception) -> T:
-    """Decode what the decoder has refused `strictly`, if that is for `NaN` or `Infinity`: Python's `json` writes both, and no JSON has them.
+def loosely(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
+    """Decode what the decoder refuses and Python's `json` writes or reads: `NaN`, `Infinity`, half a surrogate pair, bytes that are no UTF-8.
     Raises UnreadableEvent.
     """
-    if b"NaN" not in data and b"Infinity" not in data:
-        raise UnreadableEvent(str(strictly)) from strictly
     try:
-        return msgspec.convert(json.loads(data), decoder.type)
+        return msgspec.convert(_read(data), decoder.type)
     except UNREADABLE as error:
         raise UnreadableEvent(str(error)) from error
 
 
+def _read(data: bytes) -> object:
+    return json.loads(data.decode("utf-8-sig", "replace"))
+
+
 def is_json(data: bytes) -> bool:
-    """Whether the data is one JSON object or list, with `NaN` or without. One that nests too deep to be read is taken for one."""
+    """Whether the data is one JSON object or list, as `loosely` reads it. One that nests too deep to be read is taken for one."""
     try:
-        return isinstance(json.loads(data), dict | list)
+        return isinstance(_read(data), dict | list)
     except ValueError:
         return False
     except RecursionError:

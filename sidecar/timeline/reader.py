@@ -25,6 +25,7 @@ from sidecar.timeline.sse import CR, LF, MAX_EVENT_BYTES, SseParser
 
 
 DONE_DATA = b"[DONE]"
+_ERROR_BYTES = len(b"error")
 LOOKS_FOR_ID = 8
 """Events in which the response id is searched: every API that has one states it in the first, not counting
 keep-alives."""
@@ -119,8 +120,12 @@ class EventReader:
         if isinstance(parser, NdjsonParser):
             half = parser.unfinished_at is not None
         else:
-            left = self._stream_events(parser.finish())
-            half = parser.stray or any(stream_event.error for stream_event in left)
+            left = parser.finish()
+            half = (
+                parser.stray
+                or any(not said for _, said in left)
+                or any(each.error for each in self._stream_events(left))
+            )
         return half or (self._last_unreadable is not None and not is_json(self._last_unreadable))
 
     def _stream_events(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
@@ -133,7 +138,7 @@ class EventReader:
                 self._looks_for_id = 0 if self.response_id is not None else self._looks_for_id - 1
             if said == DONE_DATA:
                 stream_events.append(DONE)
-            elif event == b"error":
+            elif len(event) == _ERROR_BYTES and event.lower() == b"error":
                 stream_events.append(ERROR)
             elif not said:
                 stream_events.append(NOTHING)
@@ -141,7 +146,8 @@ class EventReader:
                 try:
                     stream_events.append(self._read_event(event, said))
                 except UnreadableEvent:
-                    stream_events.append(ERROR if fails(said) else self._unread(said))
+                    is_done = said.strip(b' "') == DONE_DATA
+                    stream_events.append(DONE if is_done else ERROR if fails(said) else self._unread(said))
         return stream_events
 
     def _unread(self, said: bytes) -> StreamEvent:

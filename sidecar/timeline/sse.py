@@ -291,8 +291,8 @@ class SseParser:
                 self._data += value
         elif name == b"event":
             self._event = value
-        elif name == b"error":
-            self._event = self._event if value in _NO_ERROR else name
+        elif name.lower() == b"error":
+            self._event = self._event if value in _NO_ERROR else b"error"
         elif name not in (b"id", b"retry"):
             self.stray = True
 

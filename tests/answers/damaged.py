@@ -87,6 +87,8 @@ DAMAGES = {
     "error: an event's name alone, unended": Damage(lambda _api: b"event: error", in_lines=False),
     "error: a field": Damage(lambda _api: b'error: {"code":500,"message":"x"}\n\n', in_lines=False),
     "error: a field, then the end mark": Damage(lambda _api: b"error: boom\n\ndata: [DONE]\n\n", in_lines=False),
+    "error: a field in capitals": Damage(lambda _api: b"Error: boom\n\ndata: [DONE]\n\n", in_lines=False),
+    "error: an event's name in capitals": Damage(lambda _api: b"event: ERROR\ndata: {}\n\ndata: [DONE]\n\n", in_lines=False),
     "page: HTML": Damage(lambda _api: HTML, whole=True, media_type="text/html"),
     "page: HTML under the API's type": Damage(lambda _api: HTML, whole=True),
     "page: HTML under JSON's type": Damage(lambda _api: HTML, whole=True, media_type="application/json"),
@@ -101,6 +103,8 @@ DAMAGES = {
     "junk: a text in quotes as data": Damage(lambda api: _raw(api, json.dumps(TEXT.decode()).encode())),
     "junk: half an event": Damage(lambda api: _raw(api, b'{"id":"x","choices":[{"ind')),
     "junk: half an event, unended": Damage(_half),
+    "junk: a field's name alone, unended": Damage(lambda _api: b"data:", in_lines=False),
+    "junk: text as data, then the end mark": Damage(lambda api: _raw(api, TEXT) + b"data: [DONE]\n\n", in_lines=False),
     "junk: bytes": Damage(lambda _api: BINARY, whole=True, media_type="application/octet-stream"),
     "junk: bytes behind tokens": Damage(lambda _api: BINARY.replace(b":", b"") + b"\n\n", in_lines=False),
 }  # fmt: skip
@@ -122,6 +126,17 @@ SPELLINGS: tuple[object, ...] = (
     {"Message": "gone"},
     {"code": "internal_error", "message": "gone"},
     [{"error": {"code": 500, "status": "INTERNAL"}}],
+    {"code": 13, "message": "gone", "details": []},
+    {"code": -1, "msg": "gone", "data": None},
+    {"__type": "InternalFailure", "message": "gone"},
+    {"type": "server_error", "message": "gone"},
+    {"status": "FAILED"},
+    {"status": False, "message": "gone"},
+    {"status": "500", "request_id": "r"},
+    {"event": "error", "data": "gone"},
+    {"err": "gone"},
+    {"ok": False},
+    {"data": {"error": {"message": "gone"}}},
 )
 """As engines, frameworks, gateways and clouds write their errors."""
 _EMPTY: tuple[object, ...] = (None, "", {}, [], False, 0)
@@ -129,6 +144,10 @@ NO_ERRORS: tuple[object, ...] = (
     *({name: empty} for name in ("error", "errors", "detail", "exception") for empty in _EMPTY),
     {"status": 200, "message": "", "code": 0},
     {"success": True},
+    {"error": {"message": "", "type": "", "code": None}},
+    {"status": "processing", "message": "wait"},
+    {"code": 0, "msg": "success"},
+    {"code": "200", "message": "OK", "data": None},
     {"message": "warming up", "progress": 0.5},
 )
 

@@ -16,7 +16,7 @@ from sidecar.engines.engine import Engine
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
-from tests.answers.spoken import CHAT, COMPLETIONS, RESPONSES, SPOKEN, Api, event
+from tests.answers.spoken import CHAT, COMPLETIONS, OLLAMA, RESPONSES, SPOKEN, Api, event
 from tests.support.forms import FILE, form
 from tests.support.memory import LIMITS, WEBSOCKET, Socket
 from tests.support.messages import read
@@ -154,10 +154,29 @@ def test_events_under_another_type_are_a_stream(api: Api, content_type: str, siz
 API_OF = {CHAT.path: "openai_chat", RESPONSES.path: "openai_responses", SPOKEN["tgi"].path: "tgi_generate"}
 
 
-@pytest.mark.parametrize("content_type", [*TYPES[:2], ""])
+@pytest.mark.parametrize("end", [b"data:[DONE] \n\n", b'data: "[DONE]"\n\n'])
+def test_blanks_and_quotes_around_the_end_mark_are_not_of_it(end: bytes) -> None:
+    walk = Walk()
+    ask(walk, CHAT.path, ORDER)
+    reply(walk, b"".join((*CHAT.begin, CHAT.token, *CHAT.finish, end)), content_type=EVENTS)
+
+    assert walk.accounts[-1].outcome is Outcome.OK
+    assert walk.value("llm_answer_proofs_total", api="openai_chat", proof="marked") == 1
+
+
+def test_lines_under_the_type_of_json_are_a_stream() -> None:
+    walk = Walk(engine=Engine("ollama", ["tiny"]), objectives=OBJECTIVES)
+    ask(walk, OLLAMA.path, ORDER)
+    reply(walk, whole_stream(OLLAMA))
+
+    assert (walk.accounts[-1].outcome, walk.accounts[-1].streaming) == (Outcome.OK, True)
+    assert walk.value("llm_answer_proofs_total", api="ollama", proof="marked") == 1
+
+
+@pytest.mark.parametrize("content_type", [*TYPES[:2], "", EVENTS])
 def test_a_whole_answer_under_another_type_is_read(content_type: str) -> None:
-    """Also where a stream was asked for."""
-    for order in (ORDER, ORDER.replace(b"true", b"false")):
+    """Also where a stream was asked for; but no client that was promised events reads it as one of them."""
+    for order in (ORDER, ORDER.replace(b"true", b"false"))[content_type == EVENTS :]:
         walk = Walk()
         ask(walk, CHAT.path, order)
         reply(walk, json.dumps(CHAT.whole, indent=1).encode(), content_type=content_type)
@@ -218,10 +237,11 @@ def test_what_is_no_answer_by_its_status_is_judged_by_that(status: str) -> None:
         {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]},
         {"content": "a", "logprob": float("nan")},
         {"reasoning": "a", "logprob": float("-inf")},
+        {"content": "\ud83d"},
     ],
 )
 def test_each_spelling_of_output_is_a_token(delta: dict[str, object]) -> None:
-    """Numbers that JSON does not have stand in no way."""
+    """Numbers that JSON does not have stand in no way, and neither does half a character."""
     walk = Walk(objectives=OBJECTIVES)
     ask(walk, CHAT.path, ORDER)
     token = event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})

@@ -121,7 +121,7 @@ def test_what_cannot_be_decoded_is_unreadable_wherever_it_stands() -> None:
     reader = EventReader(OpenAIChat())
     reader.feed(FIRST)
 
-    assert reader.feed(b'data: {"choices":[{"delta":{"content":"a","role":"\xff"}}]}\n\n') == [NOTHING]
+    assert reader.feed(b'data: {"choices":[{"delta":{"content":"a","role":"\x01"}}]}\n\n') == [NOTHING]
     assert reader.unreadable == 1
 
 

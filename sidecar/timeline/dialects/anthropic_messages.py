@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, strange
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, states, strange
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
@@ -66,7 +66,7 @@ class AnthropicMessages(Dialect):
         if kind == "content_block_delta":
             of = None if said.delta is None else said.delta.type
             return NOTHING if of in _ADDED_BY_THE_SERVER else REASONING if of == "thinking_delta" else OUTPUT
-        if kind == "error" or said.error:
+        if kind == "error" or states(said.error):
             return ERROR
         extras = said.found()
         if kind == "message_start":
@@ -90,7 +90,7 @@ class AnthropicMessages(Dialect):
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole `message` object, or an error object. Raises UnreadableEvent."""
         message = decode(_MESSAGE, body)
-        denied = message.type == "error" or bool(message.error) or denies(message.stop_reason)
+        denied = message.type == "error" or states(message.error) or denies(message.stop_reason)
         return StreamEvent(
             output=(0,) if message.content else (),
             finished=(0,) if message.stop_reason else (),

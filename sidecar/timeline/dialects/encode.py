@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, strange
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, states, strange
 from sidecar.timeline.events import ERROR, NOTHING, Dialect, StreamEvent, Usage
 from sidecar.timeline.proof import NO_MARKS
 
@@ -37,7 +37,7 @@ class Encode(Dialect):
         if body.lstrip()[:1] == SEVERAL:
             return NOTHING  # TEI and llama.cpp answer with the numbers alone
         answer = decode(self.decoder, body)
-        if answer.error:
+        if states(answer.error):
             return ERROR
         tokens = count(answer.prompt_eval_count)
         if answer.usage is not None:

@@ -19,7 +19,7 @@ from sidecar.timeline.events import (
     StreamEvent,
     T,
     UnreadableEvent,
-    with_nan,
+    loosely,
 )
 from sidecar.timeline.finish import Finish
 
@@ -66,27 +66,36 @@ class Extras(msgspec.Struct, frozen=True):
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
-    """Decode, with `NaN` or without. Raises UnreadableEvent: no JSON, odd shape, nesting bomb, number or character out of range."""
+    """Decode, with `NaN` or without. Raises UnreadableEvent: no JSON, odd shape, nesting bomb, number out of range."""
     try:
         return decoder.decode(data)
-    except UNREADABLE as strictly:
-        return with_nan(decoder, data, strictly)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UnreadableEvent(str(error)) from error
+    except UNREADABLE:
+        return loosely(decoder, data)
 
 
 _STRANGE = msgspec.json.Decoder(dict[str, Any] | list[Any])
-_NAMES_AN_ERROR = re.compile(r"error|exception|^(fault|failure|errmsg|detail)$")
-_ERROR_WORDS = ("error", "failed", "failure")
-_ERROR_STATUSES = range(400, 600)
+_NAMES_AN_ERROR = re.compile(r"error|exception|traceback|^(fault|failed|failure|detail|err(no|msg|code)?)$")
+_STATES_AN_ERROR = re.compile(r"[\w.-]*(error|exception|fail)[\w.-]*|[45]\d\d", re.IGNORECASE)
+_TELLING = ("object", "type", "event", "state", "status", "statuscode", "code")
+_GOES_WELL = re.compile(r"0|[123]\d\d")
 _NO_MORE_THAN_A_MESSAGE = {"message", "msg", "code", "status", "path", "requestid", "timestamp"}
 
 
 def strange(data: bytes) -> StreamEvent:
     """The stream event of an object in which its API's dialect found nothing: an error in another server's spelling, or NOTHING.
 
-    A member whose name says error, exception, fault or detail, in whatever letters; a member that states `error` or a status of 400 to 599;
-    no success; a message with no other content. A null or an empty one is none. Of a list: any of its objects.
+    A member whose name says error, exception, fault or detail, in whatever letters, there or in one of its members; a member that states a
+    kind of error or a status of 400 to 599; no success; a message with no other content that says that all goes well. A null or an empty one
+    is none. Of a list: any of its objects.
     """
     return ERROR if _is_error(decode(_STRANGE, data)) else NOTHING
+
+
+def states(error: object) -> bool:
+    """Whether a member is more than null, empty, or an object of such members: servers in Go write an error so that there is not."""
+    return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
 def _is_error(said: object) -> bool:
@@ -95,13 +104,18 @@ def _is_error(said: object) -> bool:
     if not isinstance(said, dict):
         return False
     named = {name.lower().replace("_", ""): value for name, value in said.items()}
-    statuses = [named.get(name) for name in ("status", "statuscode", "code")]
+    stated = {name for name, value in named.items() if states(value)}
+    kinds = [kind for name in _TELLING if isinstance(kind := named.get(name), int | str)]
     return (
-        any(value and _NAMES_AN_ERROR.search(name) for name, value in named.items())
-        or any(named.get(name) in _ERROR_WORDS for name in ("object", "type", "status"))
-        or any(type(status) is int and status in _ERROR_STATUSES for status in statuses)
-        or named.get("success") is False
-        or (bool(named.get("message") or named.get("msg")) and named.keys() <= _NO_MORE_THAN_A_MESSAGE)
+        any(map(_NAMES_AN_ERROR.search, stated))
+        or any(isinstance(value, dict) and states(value.get("error")) for value in named.values())
+        or any(_STATES_AN_ERROR.fullmatch(str(kind)) for kind in kinds)
+        or any(named.get(name) is False for name in ("success", "ok", "status"))
+        or (
+            bool(stated & {"message", "msg"})
+            and stated <= _NO_MORE_THAN_A_MESSAGE
+            and not (isinstance(named.get("status"), str) or any(_GOES_WELL.fullmatch(str(kind)) for kind in kinds))
+        )
     )
 
 

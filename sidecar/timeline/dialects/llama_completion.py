@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of, strange
+from sidecar.timeline.dialects.json_fields import SEVERAL, Extras, count, decode, event_of, index_of, states, strange
 from sidecar.timeline.events import ERROR, NO_USAGE, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
@@ -49,7 +49,7 @@ class LlamaCompletion(Dialect):
 
 
 def _stream_event(said: _Event, *, outputs: bool) -> StreamEvent:
-    if said.error:
+    if states(said.error):
         return ERROR
     index = index_of(said.index)
     stopped = said.stop is True

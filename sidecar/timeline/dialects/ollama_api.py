@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, strange
+from sidecar.timeline.dialects.json_fields import count, decode, states, strange
 from sidecar.timeline.events import ERROR, NO_USAGE, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
@@ -58,7 +58,7 @@ class Ollama(Dialect):
 
 
 def _stream_event(line: _Line, data: bytes) -> StreamEvent:
-    if line.error:
+    if states(line.error):
         return ERROR
     if line.done_reason in _LOADED:
         return StreamEvent(accepted=True, done=True)

@@ -72,6 +72,7 @@ class _TokenChoice(_Choice, frozen=True, kw_only=True):
     index: Literal[0] = 0
     delta: _TokenDelta
     finish_reason: None = None
+    error: None = None
 
 
 class _Token(TokenOnly, frozen=True, kw_only=True):

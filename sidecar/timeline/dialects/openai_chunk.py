@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of, strange
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, event_of, index_of, states, strange
 from sidecar.timeline.dialects.llama_completion import usage_of_timings
 from sidecar.timeline.events import Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
@@ -34,6 +34,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     index: Any = 0
     finish_reason: Any = None
+    error: Any = None  # OpenRouter
 
     def carries_output(self, chunk: "OpenAIChunk") -> bool:
         """Whether this choice of this chunk has generated output (design section 2)."""
@@ -97,6 +98,7 @@ class ChunkDialect(Dialect):
             if outputs:
                 output.append(index_of(choice.index))
                 answers = answers or choice.answers()
+            denied = denied or bool(choice.error and states(choice.error))
             if choice.finish_reason:
                 finished.append(index_of(choice.index))
                 finish = finish_of(choice.finish_reason) if finish is None else finish
@@ -105,7 +107,7 @@ class ChunkDialect(Dialect):
         extras = chunk.found()
         usage = chunk.usage
         says_nothing = not chunk.choices and extras is None and not isinstance(usage, OpenAIUsage)
-        denied = denied or bool(chunk.error) or (says_nothing and strange(data).error)
+        denied = denied or bool(chunk.error and states(chunk.error)) or (says_nothing and strange(data).error)
         if usage is msgspec.UNSET and extras is None and not denied:
             return event_of(
                 output, finished, finish, wordless=0 < wordless == len(output), reasons=bool(output) and not answers

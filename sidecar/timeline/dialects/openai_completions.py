@@ -32,6 +32,7 @@ class _TokenChoice(_Choice, frozen=True, kw_only=True):
     index: Literal[0] = 0
     text: str
     finish_reason: None = None
+    error: None = None
 
 
 class _Token(TokenOnly, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, strange
+from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, states, strange
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import finish_of
 
@@ -41,6 +41,7 @@ class _Event(Extras, frozen=True):
     error: Any = None
 
 
+_NONE = _Response()
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 _OVER = ("completed", "incomplete", "failed", "cancelled")
@@ -59,11 +60,14 @@ class OpenAIResponses(Dialect):
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):
             return REASONING if kind.startswith("response.reasoning") else OUTPUT
-        if kind == "error" or said.error:
+        if kind in ("error", "response.error") or states(said.error):
             return ERROR
-        if said.response is not None and kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
-            stated = said.response.status
-            return _last(said.response, stated if stated in _OVER else kind.rpartition(".")[2], said.found())
+        response = said.response or _NONE
+        if kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
+            stated = response.status
+            return _last(response, stated if stated in _OVER else kind.rpartition(".")[2], said.found())
+        if states(response.error):
+            return ERROR
         extras = said.found()
         if extras is None:
             return NOTHING if kind.startswith("response.") else strange(data)
@@ -74,9 +78,9 @@ class OpenAIResponses(Dialect):
         response = decode(_RESPONSE, body)
         if response.status not in (*_OVER, *_TO_COME) and response.output is None and strange(body).error:
             return ERROR
-        status = response.status if response.status in _OVER else "failed" if response.error else ""
+        status = response.status if response.status in _OVER else "failed" if states(response.error) else ""
         said = _last(response, status, None)
-        if response.status in _TO_COME and not response.error:
+        if response.status in _TO_COME and not states(response.error):
             return StreamEvent(accepted=True)
         blank = isinstance(response.output, list) and all(map(_is_blank, response.output))
         return said._replace(output=(0,) if response.output else (), wordless=blank, done=False)
@@ -102,7 +106,7 @@ def _last(response: _Response, status: str, beside: dict[str, object] | None) ->
         finish=finish_of(status if cut is None else cut.reason) if over else None,
         usage=None if response.usage is None else _usage(response.usage),
         extras=extras or None,
-        error=status in ("failed", "cancelled") or bool(response.error),
+        error=status in ("failed", "cancelled") or states(response.error),
         cancelled=status == "cancelled",
         done=bool(status),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of, strange
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, event_of, index_of, states, strange
 from sidecar.timeline.events import ERROR, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import denies, finish_of
 
@@ -62,7 +62,7 @@ class SGLangGenerate(Dialect):
 
 
 def _stream_event(said: _Event) -> StreamEvent:
-    if said.error:
+    if states(said.error):
         return ERROR
     meta = said.meta_info
     if meta is None:

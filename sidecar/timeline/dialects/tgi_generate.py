@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, strange
+from sidecar.timeline.dialects.json_fields import SEVERAL, count, decode, states, strange
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage, together
 from sidecar.timeline.finish import finish_of
 
@@ -39,7 +39,7 @@ class TGIGenerate(Dialect):
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:  # noqa: ARG002  the interface
         said = decode(self.decoder, data)
-        if said.error:
+        if states(said.error):
             return ERROR
         outputs = isinstance(said.token, dict)
         if not isinstance(said.generated_text, str):
@@ -56,7 +56,7 @@ class TGIGenerate(Dialect):
 
 
 def _whole(answer: _Event) -> StreamEvent:
-    if answer.error:
+    if states(answer.error):
         return ERROR
     return _last(answer, outputs=True) if isinstance(answer.generated_text, str) else NOTHING
 

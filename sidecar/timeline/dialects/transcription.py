@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, strange
+from sidecar.timeline.dialects.json_fields import count, decode, states, strange
 from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import Finish
@@ -41,7 +41,7 @@ class Transcription(Dialect):
         said = decode(self.decoder, data)
         if not isinstance(said.type, str) or said.choices is not None:
             return _CHUNKS.read_event(event, data)
-        if said.error or said.type == "error":
+        if states(said.error) or said.type == "error":
             return ERROR
         if said.type.endswith(".done"):
             return StreamEvent(finished=(0,), finish=Finish.STOP, usage=_counts(said.usage), done=True)
@@ -50,7 +50,7 @@ class Transcription(Dialect):
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole answer or an error object. Raises UnreadableEvent."""
         said = decode(self.decoder, body)
-        if said.error or not isinstance(said.text, str):
+        if states(said.error) or not isinstance(said.text, str):
             return strange(body)
         return StreamEvent(
             output=(0,), finished=(0,), finish=Finish.STOP, wordless=not said.text, usage=_counts(said.usage)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, strange
+from sidecar.timeline.dialects.json_fields import count, decode, states, strange
 from sidecar.timeline.events import ERROR, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.proof import NO_MARKS
 
@@ -49,7 +49,7 @@ class TritonGenerate(Dialect):
 
 
 def _stream_event(said: _Event, data: bytes) -> StreamEvent:
-    if said.error:
+    if states(said.error):
         return ERROR
     stated = said.num_input_tokens
     prompt_tokens = None if stated is None else count(stated[0] if isinstance(stated, list) and stated else stated)
