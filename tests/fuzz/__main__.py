@@ -6,8 +6,8 @@ runs on the sources have grown, guided by the branches of the checks, of their s
 Without arguments each target gets an hour; `--minutes` divides a time over all of them, as `make thorough` does. `--inputs` draws that many
 from a fixed seed instead, the same ones on every machine: so the gate refuses a change for what it changed, not for what chance drew. Each runs in a process of
 its own (`child.py`), from the kept corpus and from what earlier runs on this machine found (.cache/fuzz). A find is written
-below .cache/fuzz/finds and printed as the lines that make it a test. `--keep` merges what is new into tests/fuzz/corpus, in
-which libFuzzer keeps the smallest file for each new branch. Without atheris it says so; where `CI` is set it fails.
+below .cache/fuzz/finds and printed as the lines that make it a test: `--add` puts it into tests/fuzz/corpus. `--keep` merges what is new into
+that, of which libFuzzer keeps the smallest input for each new branch. Without atheris it says so; where `CI` is set it fails.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 from shutil import which
 
 from tests.fuzz.target import Target, compiled_in
-from tests.fuzz.targets import CORPUS, TARGETS
+from tests.fuzz.targets import TARGETS, corpus_of, keep
 
 
 AN_HOUR_SECONDS = 3600
@@ -32,7 +32,7 @@ START_SECONDS = 6.0
 """Seconds that a target takes before and after its time: imports, the corpus, and the end."""
 CHECKOUT = Path(__file__).parents[2]
 FOUND = CHECKOUT / ".cache" / "fuzz"
-MOST_KEPT_FILES = 60
+MOST_KEPT_INPUTS = 60
 MOST_KEPT_BYTES = 16_384
 SEED = 1
 """Draws that are counted, not timed, begin with it. Any other would do."""
@@ -54,6 +54,8 @@ class Ended:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
+    if asked.add:
+        return _add(asked.add)
     names = asked.only.split(",") if asked.only else list(TARGETS)
     if asked.compiled:
         names = [name for name in names if name not in TARGETS or compiled_in(TARGETS[name].check)]
@@ -89,6 +91,9 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="names of targets, with commas")
     parser.add_argument("--compiled", action="store_true", help="only parsers that the wheel compiles")
     parser.add_argument("--jobs", type=int, default=2, help="targets at once")
+    parser.add_argument(
+        "--add", type=Path, nargs="+", metavar="FIND", help="keep these finds in tests/fuzz/corpus, and end"
+    )
     parser.add_argument("--keep", action="store_true", help="merge new inputs into tests/fuzz/corpus")
     return parser.parse_args(arguments)
 
@@ -103,22 +108,31 @@ def seconds_each(minutes: float | None, seconds: int | None, targets: int, jobs:
     return max(1, int(minutes * 60 / turns - START_SECONDS))
 
 
+def _add(finds: Sequence[Path]) -> int:
+    """A find is of the target whose folder it is in, as this command writes it."""
+    if wrong := [str(find) for find in finds if find.parent.name not in TARGETS or not find.is_file()]:
+        print(f"fuzz: no find in a folder named after a target: {', '.join(wrong)}")
+        return 2
+    for find in finds:
+        target = TARGETS[find.parent.name]
+        keep(target, corpus_of(target) | {f"find-{find.name[-12:]}": find.read_bytes()})
+    return 0
+
+
 def _run(target: Target, seconds: int, inputs: int | None) -> Ended:
     """Ends after `seconds`, or after that many inputs: these are the same each time, so no earlier run on this machine adds any."""
     counted = inputs is not None
-    grown, finds = _folder("counted" if counted else "corpus", target), _folder("finds", target)
+    grown = _emptied("counted", target) if counted else _folder("corpus", target)
+    finds = _folder("finds", target)
     words, log = FOUND / f"{target.name}.dict", FOUND / f"{target.name}.log"
     words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
-    if counted:
-        for path in grown.iterdir():
-            path.unlink()
     for number, seed in enumerate(target.seeds):
         (grown / f"seed-{number}").write_bytes(seed)
     before = set(finds.iterdir())
     ends = (f"-runs={inputs}", f"-seed={SEED}") if counted else (f"-max_total_time={seconds}",)
     command = [
         *(_SAME_ADDRESSES if counted and _can_be_given_same_addresses() else ()),
-        *(sys.executable, "-m", "tests.fuzz.child", target.name, str(grown), *_kept_folder(target)),
+        *(sys.executable, "-m", "tests.fuzz.child", target.name, str(grown), str(_unpacked(target))),
         *(
             *ends,
             f"-max_len={target.most_bytes}",
@@ -156,17 +170,14 @@ def lines_for_a_test(target: Target, find: Path, log: str) -> str:
     )
     return (
         f"fuzz: FOUND in {target.name}: {raised}\n"
-        f"  as a test that `make test-long` replays:  cp {find} tests/fuzz/corpus/{target.name}/find-{find.name[-12:]}\n"
+        f'  as a test that `make test-long` replays:  make fuzz ARGS="--add {find}"\n'
         f'  in Python:  TARGETS["{target.name}"].checked_within_bounds({find.read_bytes()!r})'
     )
 
 
 def _merge(target: Target) -> None:
-    """Keep the smallest set of inputs that reaches every branch, within bounds: files are read by people too."""
-    kept, merged = CORPUS / target.name, _folder("merged", target)
-    for path in merged.iterdir():
-        path.unlink()
-    grown = _folder("corpus", target)
+    """Keep the smallest set of inputs that reaches every branch, within bounds: inputs are read by people too."""
+    merged, grown = _emptied("merged", target), _folder("corpus", target)
     command = [
         *(
             sys.executable,
@@ -175,7 +186,7 @@ def _merge(target: Target) -> None:
             target.name,
             "-merge=1",
             str(merged),
-            *_kept_folder(target),
+            str(_unpacked(target)),
             str(grown),
         ),
         f"-max_len={target.most_bytes}",
@@ -186,21 +197,29 @@ def _merge(target: Target) -> None:
     with (FOUND / f"{target.name}.merge.log").open("wb") as log:
         environment = {**os.environ, "FUZZ_PROGRAM": str(program)}
         subprocess.run(command, cwd=CHECKOUT, stdout=log, stderr=log, check=True, env=environment)
-    kept.mkdir(parents=True, exist_ok=True)
-    for path in kept.iterdir():
-        if not path.name.startswith("find-"):
-            path.unlink()
+    inputs = {name: data for name, data in corpus_of(target).items() if name.startswith("find-")}
     size = 0
-    for path in sorted(merged.iterdir(), key=lambda path: path.stat().st_size)[:MOST_KEPT_FILES]:
+    for path in sorted(merged.iterdir(), key=lambda path: path.stat().st_size)[:MOST_KEPT_INPUTS]:
         size += path.stat().st_size
         if size > MOST_KEPT_BYTES:
             break
-        (kept / path.name[:12]).write_bytes(path.read_bytes())
+        inputs[path.name[:12]] = path.read_bytes()
+    keep(target, inputs)
 
 
-def _kept_folder(target: Target) -> list[str]:
-    folder = CORPUS / target.name
-    return [str(folder)] if folder.is_dir() else []
+def _unpacked(target: Target) -> Path:
+    """The corpus as a folder, which libFuzzer reads."""
+    folder = _emptied("kept", target)
+    for name, data in corpus_of(target).items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def _emptied(what: str, target: Target) -> Path:
+    folder = _folder(what, target)
+    for path in folder.iterdir():
+        path.unlink()
+    return folder
 
 
 def _folder(what: str, target: Target) -> Path:

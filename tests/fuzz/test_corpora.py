@@ -1,11 +1,12 @@
 """Every kept input of every fuzz target is replayed in each run of the tests, without atheris: a find stays found.
 
-`make fuzz` draws new inputs (CONTRIBUTING.md). Here no input is drawn: the corpus holds one small file for each branch that
+`make fuzz` draws new inputs (CONTRIBUTING.md). Here no input is drawn: the corpus holds one small input for each branch that
 libFuzzer reached, and every find that was mended.
 """
 
 import ast
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -15,10 +16,10 @@ import pytest
 from tests.fuzz import __main__ as fuzzing
 from tests.fuzz.__main__ import AN_HOUR_SECONDS, Ended, lines_for_a_test, seconds_each
 from tests.fuzz.target import CALLS_AT_LEAST, Target, compiled_in, cuts
-from tests.fuzz.targets import CORPUS, TARGETS, kept
+from tests.fuzz.targets import CORPUS, TARGETS, corpus_of, keep, kept
 
 
-MOST_BYTES = 600_000
+MOST_BYTES = 300_000
 """Bytes of all corpora together: they are read in every run."""
 
 
@@ -38,10 +39,20 @@ def test_what_must_hold_for_a_parser_holds_for_every_kept_input(name: str) -> No
 
 
 def test_the_kept_inputs_are_of_known_targets_and_small() -> None:
-    files = [path for path in CORPUS.rglob("*") if path.is_file()]
+    files = list(CORPUS.iterdir())
 
-    assert {path.parent.name for path in files} == set(TARGETS)
+    assert {path.name for path in files} == {f"{name}.zip" for name in TARGETS}
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
+
+
+def test_a_corpus_is_written_as_it_stands(tmp_path: Path) -> None:
+    """Inputs that are kept once more are the same file: a commit shows only what changed."""
+    for target in TARGETS.values():
+        keep(target, corpus_of(target), tmp_path)
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        path.name: path.read_bytes() for path in CORPUS.iterdir()
+    }
 
 
 def test_only_the_process_that_fuzzes_imports_atheris() -> None:
@@ -144,12 +155,20 @@ def test_a_find_and_a_target_that_cannot_run_fail(
     assert fuzzing.main(["--only=sse", "--seconds-each=1"]) == code
 
 
-def test_a_find_is_printed_as_a_line_of_python_and_as_a_file_to_keep(tmp_path: Path) -> None:
-    find = tmp_path / "crash-0123456789abcdef"
+def test_a_find_is_printed_as_a_line_of_python_and_as_the_command_that_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = tmp_path / "sse" / "crash-0123456789abcdef"
+    find.parent.mkdir()
+    added: list[tuple[str, Mapping[str, bytes]]] = []
+    monkeypatch.setattr(fuzzing, "keep", lambda target, inputs: added.append((target.name, inputs)))
     find.write_bytes(b"a\x00")
 
     said = lines_for_a_test(TARGETS["sse"], find, "AssertionError: the cuts change the events\n==1==")
 
     assert "FOUND in sse: AssertionError: the cuts change the events" in said
-    assert f"cp {find} tests/fuzz/corpus/sse/find-456789abcdef" in said
+    assert f'make fuzz ARGS="--add {find}"' in said
     assert """TARGETS["sse"].checked_within_bounds(b'a\\x00')""" in said
+    assert fuzzing.main(["--add", str(find)]) == 0
+    assert added == [("sse", corpus_of(TARGETS["sse"]) | {"find-456789abcdef": b"a\x00"})]
+    assert fuzzing.main(["--add", str(tmp_path / "nowhere")]) == 2
