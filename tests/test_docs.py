@@ -182,6 +182,16 @@ def test_a_collector_scrapes_as_a_prometheus_does() -> None:
         assert all(set(names) <= set(parts[kind]) for kind, names in pipeline.items())
 
 
+@pytest.mark.parametrize("page", ["docs/attach.md", "docs/opentelemetry.md", "alert_rules/README.md"])
+def test_a_pod_that_has_ended_is_no_target(page: str) -> None:
+    """Discovery lists it for hours, and no rule can tell it from a sidecar that is down where there is no kube-state-metrics."""
+    (block,) = (block for block in code_of(CHECKOUT / page, "yaml") if "role: pod" in block)
+    (job,) = yaml.safe_load(scrape_of(block))["scrape_configs"]
+    ended = {"source_labels": ["__meta_kubernetes_pod_phase"], "regex": "Failed|Succeeded", "action": "drop"}
+
+    assert ended in job["relabel_configs"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_prometheus_understands_what_it_is_given(page: Path, tmp_path: Path) -> None:
     """promtool checks the scrape configurations and queries."""

@@ -22,11 +22,12 @@ _FILES = "llm-*.yml"
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The shipped rules, without those for pictures alone. `counts`: name of an alert or of a recorded series to the number of rules with it;
-    `alerts`: name of an alert to the phases of its rules, empty for one that has it from its series.
+    `alerts`: name of an alert to the phases of its rules, empty for one that has it from its series; `severities`: to their severities.
     """
 
     counts: Mapping[str, int]
     alerts: Mapping[str, set[str]]
+    severities: Mapping[str, Counter[str]]
 
 
 @cache
@@ -44,7 +45,17 @@ def expected() -> Expected:
     for rule in rules:
         if "alert" in rule:
             phases.setdefault(rule["alert"], set()).add(rule["labels"].get("phase", ""))
-    return Expected(names, phases)
+    return Expected(
+        names, phases, severities_of((rule.get("alert", ""), rule["labels"]) for rule in rules if "alert" in rule)
+    )
+
+
+def severities_of(alerts: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, Counter[str]]:
+    """Name of an alert to the severities of its rules; `alerts`: the name and the labels of each rule."""
+    found: dict[str, Counter[str]] = {}
+    for name, labels in alerts:
+        found.setdefault(name, Counter())[labels.get("severity", "")] += 1
+    return found
 
 
 def ours(groups: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -4,12 +4,12 @@ Pure: reads `/api/v1/rules`, `/api/v1/alertmanagers` and the pages of metrics of
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours
+from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours, severities_of
 from sidecar.commands.doctor.gathered import MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.commands.doctor.page_routes import lost_on_the_way
@@ -63,6 +63,12 @@ def rules(read: Read, chain: Chain) -> Finding:
             f"{len(often)} rules are loaded more than once: {_few(often)}",
             "keep one copy: rule files or PrometheusRule, of one version",
         )
+    if moved := _of_other_severity(loaded):
+        return broken(
+            Link.RULES,
+            f"{len(moved)} alerts are pages or tickets where the shipped ones are not: {_few(moved)}",
+            f"routes know a page by its label severity; {_LOAD}, with other words by --severity.page and --severity.ticket",
+        )
     strange = undeclared({name for rule in loaded for name in metrics_in(rule["query"])})
     if strange:
         return broken(
@@ -82,6 +88,23 @@ def rules(read: Read, chain: Chain) -> Finding:
 def _lost_a_label(rule: Mapping[str, Any]) -> bool:
     labels = rule["labels"]
     return labels.get("phase", "") not in expected().alerts[rule["name"]] or not labels.get("severity")
+
+
+def _of_other_severity(loaded: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The alerts that have another severity than the shipped ones, in the words that most loaded rules have for pages and for tickets."""
+    shipped = expected().severities
+    found = severities_of((rule["name"], rule["labels"]) for rule in loaded if rule["type"] == "alerting")
+    words: dict[str, str] = {}
+    for severity in ("page", "ticket"):
+        of_one = (found[name] for name, wanted in shipped.items() if wanted.keys() == {severity})
+        words[severity] = sum(of_one, Counter[str]()).most_common(1)[0][0]
+    if words["page"] == words["ticket"]:
+        words["page"] = ""
+    return [
+        name
+        for name, wanted in shipped.items()
+        if found[name] != Counter({words.get(severity, severity): count for severity, count in wanted.items()})
+    ]
 
 
 def _idle(read: Read) -> list[str]:

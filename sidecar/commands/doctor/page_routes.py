@@ -61,7 +61,9 @@ def alertmanager_of(evidence: Evidence) -> str | None:
 
 
 def pages(read: Read) -> dict[str, Labels]:
-    """Phase to the labels of its page as they reach Alertmanager; as they are written where something is lost on the way."""
+    """Phase to the labels of its page as they reach Alertmanager, and name to those of a page that is no lane's; as they are written
+    where something is lost on the way.
+    """
     written = _written(read)
     return written if lost_on_the_way(read) else {phase: _sent(read, one) or one for phase, one in written.items()}
 
@@ -74,8 +76,6 @@ def _sent(read: Read, labels: Labels) -> Labels | None:
 def lost_on_the_way(read: Read) -> tuple[str, str] | None:
     """Pages, or labels of them that routes ask for, that `alert_relabel_configs` take away or rename: what, and what to do."""
     written, do = [*_written(read).values()], "correct alerting.alert_relabel_configs of Prometheus"
-    loaded = [{**rule["labels"], "alertname": rule["name"]} for rule in _loaded(read) if rule["type"] == "alerting"]
-    written += [{**_of_target(read), **one} for one in loaded if one.get("severity") == written[0]["severity"]]
     sent = [(one, _sent(read, one)) for one in written]
     if dropped := dict.fromkeys(one["alertname"] for one, arrived in sent if arrived is None):
         return f"alert_relabel_configs drop {len(dropped)} pages: {', '.join([*dropped][:5])}", do
@@ -99,21 +99,34 @@ def _asks_for(read: Read, name: str, now: str, was: str) -> bool:
 
 
 def _written(read: Read) -> dict[str, Labels]:
-    """Phase to the labels of its page: those of the loaded rule and, where they are known, of this process's target.
+    """Phase to the labels of its page: those of the loaded rule and, where they are known, of this process's target. And name to those
+    of each other page, of a pod or of a job.
 
     Without the rules of a phase the shipped name and severity stand in.
     """
-    loaded = [rule for rule in _loaded(read) if rule["type"] == "alerting" and rule["group"] == PAGES_GROUP]
+    loaded = [rule for rule in _loaded(read) if rule["type"] == "alerting"]
     found: dict[str, dict[str, str]] = {phase: {} for phase in (*map(str, Blame), SIDECAR)}
     for rule in loaded:
         phase = rule["labels"].get("phase")
-        if phase in found and not found[phase]:
+        if rule["group"] == PAGES_GROUP and phase in found and not found[phase]:
             found[phase] = {"alertname": rule["name"], **rule["labels"]}
     severity = next((one["severity"] for one in found.values() if one.get("severity")), PAGE)
     from_target = _of_target(read)
     for phase, labels in found.items():
         found[phase] = {**from_target, "alertname": CHAPTERS[phase], "phase": phase, "severity": severity, **labels}
-    return {**found}
+    others = [rule for rule in loaded if rule["labels"].get("severity") == severity and not _is_of_lane(rule["name"])]
+    # The page of a pod that misses has the phase of its root.
+    return {
+        **found,
+        **{
+            one["name"]: {**from_target, "alertname": one["name"], "phase": str(Blame.DECODE), **one["labels"]}
+            for one in others
+        },
+    }
+
+
+def _is_of_lane(alert: str) -> bool:
+    return alert in CHAPTERS.values()
 
 
 def _loaded(read: Read) -> Sequence[Mapping[str, Any]]:
@@ -183,6 +196,8 @@ def routes(read: Read, chain: Chain) -> Finding:
     if held := _held(read, config, told):
         return broken(Link.ROUTES, *held)
     full = {phase: _full(labels) for phase, labels in told.items()}
+    if other := _by_another_severity(read, told):
+        return chain.waits(Link.ROUTES, Link.RULES) or other
     if late := _late(config, taken):
         return late
     if merged := merged_in_alerts(read, full, config, _named(read)) or _across_lanes(config, full):
@@ -206,7 +221,20 @@ def routes(read: Read, chain: Chain) -> Finding:
         return missing
     receivers = dict.fromkeys(way.receiver for found in taken.values() for way in found)
     kinds = dict.fromkeys(kind for name in receivers for kind in integrations(config, name))
-    return ok(Link.ROUTES, f"pages of all {len(taken)} phases reach {', '.join(receivers)} (by {', '.join(kinds)})")
+    return ok(Link.ROUTES, f"all {len(taken)} kinds of pages reach {', '.join(receivers)} (by {', '.join(kinds)})")
+
+
+def _by_another_severity(read: Read, told: Mapping[str, Labels]) -> Finding | None:
+    """The finding that routes know a page by the shipped severity alone, and that the loaded rules have another word for it."""
+    for phase, labels in told.items():
+        word = labels.get("severity", "")
+        if word != PAGE and _asks_for(read, "severity", PAGE, word) and not _asks_for(read, "severity", word, PAGE):
+            return broken(
+                Link.ROUTES,
+                f"the page of {phase} has severity={word}, and routes ask for {PAGE} alone: it goes where tickets go",
+                f"let rules and routes have one word: sidecar export all --severity.page={word}",
+            )
+    return None
 
 
 def _late(config: Mapping[str, Any], taken: Mapping[str, Sequence[Way]]) -> Finding | None:
@@ -226,7 +254,8 @@ def _late(config: Mapping[str, Any], taken: Mapping[str, Sequence[Way]]) -> Find
 
 def _across_lanes(config: Mapping[str, Any], full: Mapping[str, Labels]) -> Finding | None:
     """The finding that a page mutes one of another lane or model, though no engine and no sidecar failed, which is every lane's."""
-    own = {phase: labels for phase, labels in full.items() if phase not in (Blame.ENGINE, SIDECAR)}
+    lanes = {phase: labels for phase, labels in full.items() if "lane" in labels}
+    own = {phase: labels for phase, labels in lanes.items() if phase not in (Blame.ENGINE, SIDECAR)}
     for name in ("lane", "model"):
         if found := mutes(config, own, {name: f"another-{name}"}):
             return broken(
@@ -294,8 +323,14 @@ def _sends(config: Mapping[str, Any], labels: Labels) -> bool:
 
 
 def _full(labels: Labels) -> dict[str, str]:
-    """With an example of each label that a page of a lane has from its series: routes may ask whether it is there."""
-    return {"namespace": "llm", "job": "llm", "lane": "chat", "model": "model", "objective": "ttft", **labels}
+    """With an example of each label that a page has from its series: routes may ask whether it is there."""
+    of_lane = {"lane": "chat", "model": "model", "objective": "ttft"}
+    return {
+        "namespace": "llm",
+        "job": "llm",
+        **(of_lane if _is_of_lane(labels["alertname"]) else {"pod": "llm-0"}),
+        **labels,
+    }
 
 
 def _held(read: Read, config: Mapping[str, Any], told: Mapping[str, Labels]) -> tuple[str, str] | None:

@@ -118,17 +118,15 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
     )
 
 
-@SUITE.scenario(6, 6)
-def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
-    """Its name is read as it is, and its numbers are found by it."""
-    model = r"C:\models\x.gguf"
+def a_path(scenario: Scenario, model: str, told_as: str) -> None:
+    """A model whose name is a path is told by its last part."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
     causes(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)
 
     scenario.reads(
         12,
         "LLMQueueBurn page",
-        "queue (load): lane interactive of x.gguf",
+        f"queue (load): lane interactive of {told_as}",
         f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
         model=model,
         cause="load",
@@ -136,6 +134,18 @@ def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
         confidence="1.00",
         rank="first",
     )
+
+
+@SUITE.scenario(6, 6)
+def a_model_that_is_a_path_of_windows(scenario: Scenario) -> None:
+    """Its name is read as it is, and its numbers are found by it."""
+    a_path(scenario, r"C:\models\x.gguf", "x.gguf")
+
+
+@SUITE.scenario(6, 6)
+def a_model_that_is_a_folder(scenario: Scenario) -> None:
+    """A name that ends with a slash leaves no gap."""
+    a_path(scenario, "/models/llama/", "llama/")
 
 
 @SUITE.scenario(6, 6)

@@ -132,6 +132,63 @@ def test_alerts_without_the_labels_that_routes_ask_for_are_named(change: Callabl
     assert "alerts lack the label phase or severity" in said(evidence, Link.RULES)
 
 
+def with_severity(severity: str, *alerts: str) -> Callable[[Evidence], None]:
+    """The loaded pages of these names, or of all, have another severity."""
+    loaded = groups()
+    for rule in (rule for group in loaded for rule in group["rules"]):
+        if rule.get("labels", {}).get("severity") == "page" and (not alerts or rule["name"] in alerts):
+            rule["labels"] = {**rule["labels"], "severity": severity}
+    return prometheus("rules", api({"groups": loaded}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (with_severity("ticket", "LLMQueueBurn"), "1 alerts are pages or tickets where the shipped ones are not: LLMQueueBurn ->"),
+        (with_severity("critical", "LLMEngineDown"), "shipped ones are not: LLMEngineDown ->"),
+        (with_severity("ticket", "LLMPodBurn"), "shipped ones are not: LLMPodBurn ->"),
+        (with_severity("ticket"), "14 alerts are pages or tickets"),
+    ],
+)  # fmt: skip
+def test_a_page_that_was_made_a_ticket_is_named(change: Callable[[Evidence], None], words: str) -> None:
+    evidence = sound()
+    change(evidence)
+
+    assert "rules" in states(evidence)[State.BROKEN]
+    assert words in said(evidence, Link.RULES)
+
+
+def test_pages_of_another_severity_than_routes_ask_for_are_named() -> None:
+    """As rules of `--severity.page=critical` beside the shipped routes; routes that ask for it, or for none, are right."""
+    asked = json.dumps(routes()).replace('severity=\\"page\\"', 'severity=\\"critical\\"')
+    for config, broken in (
+        (routes(), ["routes"]),
+        (json.loads(asked), []),
+        ({"route": {"receiver": "queue-page", "group_wait": "15s"}}, []),
+    ):
+        evidence = sound()
+        with_severity("critical")(evidence)
+        routed(**config)(evidence)
+
+        assert states(evidence)[State.BROKEN] == broken
+        assert ("the page of queue has severity=critical" in said(evidence, Link.ROUTES)) == bool(broken)
+
+
+@pytest.mark.parametrize("alert", ["LLMEngineDown", "LLMNothingComesBack", "LLMSidecarAbsent", "LLMPodBurn"])
+@pytest.mark.parametrize("receiver", ["null", "engine-page"])
+def test_the_way_of_each_page_of_a_pod_is_walked(alert: str, receiver: str) -> None:
+    """A route of its own sends it nowhere, or late."""
+    evidence, shipped = sound(), routes()
+    own = {"receiver": receiver, "matchers": [f'alertname="{alert}"'], "group_wait": "1h"}
+    routed(
+        route={**shipped["route"], "routes": [own, *shipped["route"]["routes"]]},
+        receivers=[*shipped["receivers"], {"name": "null"}],
+    )(evidence)
+
+    assert states(evidence)[State.BROKEN] == ["routes"]
+    assert f"{alert} {'to' if receiver == 'null' else 'wait 3600 s'}" in said(evidence, Link.ROUTES)
+
+
 def waiting(group_wait: str, *, archive: bool = False) -> Callable[[Evidence], None]:
     """All routes of pages wait so long; `archive`: a copy of each goes to a receiver that waits for an hour."""
     shipped = json.loads(json.dumps(routes()).replace('"group_wait": "15s"', f'"group_wait": "{group_wait}"'))

@@ -134,7 +134,7 @@ def _title(facts: str, phase: str, *, of_pod: bool = False) -> str:
     # One action a label, which other names of it can take the place of (`identity_labels.py`).
     far = f'{{{{ with $labels.{CLUSTER} }}}}{{{{ $far = printf "%s, %.24s" $far . }}}}{{{{ end }}}}'
     where, name = ("pod %.40s", _value_of("pod")) if of_pod else ("lane %.20s", "$labels.lane")
-    model = '(reReplaceAll ".*[/\\\\\\\\]" "" $labels.model)'
+    model = '(reReplaceAll ".*[/\\\\\\\\](.)" "$1" $labels.model)'
     of = f'"{phase}"' if phase else "$labels.phase"
     words = f'(printf "%s: {where} of %.30s" $t {name} {model})'
     walk = _walked(facts, phase, 'is=~\\"a_root|b_since|_several\\"', read)
