@@ -9,12 +9,10 @@ from typing import cast
 import pytest
 
 from bench.peers import full, proxies, report, scale
-from bench.peers.__main__ import options, plan_of
 from bench.peers.bench import Bench
-from bench.peers.measure import FailedError, Generator, Window
+from bench.peers.measure import Generator, Window
 from bench.peers.parts import TABLES, Plan
 from bench.peers.proxies import Proxy, Running
-from bench.peers.rows import chosen, rows
 from bench.peers.table import Results
 
 
@@ -93,42 +91,3 @@ def test_every_column_is_filled_and_nothing_is_measured_in_vain(
     ]
     assert [(words in text, words in page) for words in in_full] == [(True, False)] * len(in_full)
     assert [words for words in ("**CPU per prompt, us**", "| sidecar |", "**Bounds**") if words not in page] == []
-
-
-def test_the_plan_of_all_parts_for_all_rows_takes_less_than_an_hour() -> None:
-    among, plan = rows(None, full=True), plan_of(options().parse_args(["--full"]))
-    assert sum(part.seconds(len(among) - 1, plan) for part in full.parts(among)) < 50 * 60
-    assert scale.seconds(len(among), plan) < 3 * 60
-
-
-def test_a_window_beside_other_work_is_played_again_and_the_quietest_counts(tmp_path: Path) -> None:
-    load = Load()
-    with ExitStack() as stack:
-        bench = bench_of(load, tmp_path, stack, "nginx")
-        load.played.clear()
-        load.noisy = 1
-        bench.window("nginx", 0, "streams", {"n": 1}, lambda window: {"others": window.others_share})
-        first = len(load.played)
-        load.noisy = 9
-        bench.window("nginx", 1, "streams", {"n": 1}, lambda window: {"others": window.others_share})
-    assert (first, len(load.played), bench.noisy) == (2, 5, 1)
-    assert bench.results.values("nginx", "others") == {0: 0.0, 1: 0.5}
-
-
-def test_a_window_that_fails_is_a_reason_and_the_others_go_on(tmp_path: Path) -> None:
-    def refused(_: Window) -> dict[str, float]:
-        raise FailedError("300 errors, the first: closed within an answer")
-
-    with ExitStack() as stack:
-        bench = bench_of(Load(), tmp_path, stack, "nginx")
-        bench.window("nginx", 0, "streams", {"n": 300}, refused)
-        bench.window("nginx", 1, "streams", {"n": 300}, lambda window: {"event": window.cpu_us("tokens")})
-    assert bench.results.reasons == {
-        "nginx": ["streams {'n': 300}, round 1: 300 errors, the first: closed within an answer"]
-    }
-    assert bench.results.values("nginx", "event") == {1: 10.0}
-
-
-def test_only_names_rows_by_their_first_word() -> None:
-    keys = [row.key for row in chosen(rows(None, full=True), "sidecar,envoy")]
-    assert keys == ["envoy", "sidecar-silent", "sidecar"]

@@ -1,11 +1,8 @@
-"""The bench of two wheels: its arithmetic on figures that are written here, the order of its windows, and the files of another commit."""
+"""The bench of two wheels: its interval holds the ratio, and its sides take turns on sidecars of their own."""
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple
-from math import inf
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -13,10 +10,10 @@ from typing import cast
 import pytest
 
 from bench import two_wheels
-from bench.checkout import REPOSITORY, unpacked
+from bench.checkout import REPOSITORY
 from bench.peers.measure import FailedError, Generator, Window
 from bench.peers.proxies import Running
-from bench.two_wheels import FIGURES, LIMITS, NEW, OLD, is_decided, measured, options, ratio_of, record_of
+from bench.two_wheels import FIGURES, LIMITS, NEW, OLD, measured, options, ratio_of, record_of
 
 
 def rounds(ratio: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:
@@ -31,37 +28,6 @@ def test_the_interval_holds_the_ratio_in_nineteen_of_twenty_benches() -> None:
         found.low <= 1.2 <= found.high for found in (ratio_of(rounds(1.2, 0.03, 12, seed)) for seed in range(400))
     )
     assert 0.93 <= held / 400 <= 0.97
-
-
-def test_spoilt_rounds_hardly_move_the_ratio() -> None:
-    good = rounds(1.005, 0.01, 20)
-    spoilt = [(first, 3 * second) if at in (4, 11) else (first, second) for at, (first, second) in enumerate(good)]
-    assert ratio_of(spoilt).estimate == pytest.approx(ratio_of(good).estimate, abs=0.004)
-
-
-def test_fewer_than_six_rounds_have_no_interval_and_six_have_that_of_all() -> None:
-    pairs = [(100.0, 100.0 + each) for each in range(6)]
-    assert astuple(ratio_of(pairs[:5])) == pytest.approx((1.0199, 0.0, inf), abs=1e-4)
-    assert astuple(ratio_of(pairs)) == pytest.approx((1.0249, 1.0, 1.05), abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "noise", "verdict"),
-    [
-        (1.004, 0.005, "kept"),
-        (1.03, 0.005, "MISSED"),
-        (0.9, 0.005, "kept"),
-        (1.03, 0.2, "undecided"),
-        (0.9, 0.2, "undecided"),
-    ],
-)
-def test_a_ratio_is_judged_by_its_limit_once_its_interval_is_narrow(ratio: float, noise: float, verdict: str) -> None:
-    pairs = {"event, us": rounds(ratio, noise, 12), "event, MB at the end": rounds(2.0, 0.5, 12)}
-    assert (record_of(pairs)["event, us"]["verdict"], is_decided(pairs)) == (verdict, verdict != "undecided")
-
-
-def test_nothing_is_decided_before_the_first_round() -> None:
-    assert not is_decided({})
 
 
 class Load:
@@ -116,26 +82,3 @@ def test_each_figure_has_fresh_sidecars_and_the_sides_take_turns(bench: Load) ->
     assert (events[:8], events[8:16]) == ([1, 2, 2, 1, 2, 1, 1, 2], [2, 1, 1, 2, 1, 2, 2, 1])
     one_id = [each for mode, port, each in bench.played[-18:] if (mode, port) == ("requests", 1)]
     assert (len(one_id), sum(one_id)) == (18, 9)
-
-
-def test_the_bench_ends_as_soon_as_all_is_decided(bench: Load) -> None:
-    assert {len(values) for values in measured(FIGURES, TREES, options().parse_args([])).values()} == {6}
-    assert len(bench.played) == 6 * (26 + 10 + 18)
-
-
-def test_a_figure_that_fails_is_left_out_of_its_round_and_told(bench: Load, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.failing = 1
-    found = measured(FIGURES[:1], TREES, options().parse_args(["--rounds=3"]))
-    assert len(found["request, us"]) == 2
-    assert "round 1 has no figure: 300 errors, the first: closed within an answer" in capsys.readouterr().err
-
-
-def test_the_files_of_a_commit_are_those_that_git_has(tmp_path: Path) -> None:
-    made = unpacked("HEAD", tmp_path)
-    told = subprocess.run(
-        ["git", "-C", str(REPOSITORY), "show", "HEAD:pyproject.toml"], capture_output=True, text=True, check=True
-    )
-    assert (made / "pyproject.toml").read_text() == told.stdout
-    assert (unpacked("HEAD", tmp_path), len(list(tmp_path.iterdir()))) == (made, 1)
-    with pytest.raises(subprocess.CalledProcessError):
-        unpacked("no-such-commit", tmp_path)

@@ -1,4 +1,4 @@
-"""The configurations are what they claim to be: healthy at every load that a seed draws, and unlike each other."""
+"""The configurations are healthy at every load that a seed draws."""
 
 import pytest
 
@@ -17,10 +17,3 @@ def test_a_healthy_day_at_the_highest_load_spends_less_than_half_of_any_budget(e
         aim = engine.lane(lane).aims.aim(Objective(objective))
         assert aim is not None
         assert sum(verdict.missed for verdict in each) / len(each) < 0.5 * aim.allowed_misses
-
-
-def test_one_of_five_is_held_out_and_they_span_what_the_issue_names() -> None:
-    assert [engine.name for engine in ENGINES if engine.held_out] == ["held-out"]
-    assert {2048, 512} <= {engine.limits.max_num_batched_tokens for engine in ENGINES}
-    assert [engine.name for engine in ENGINES if not engine.limits.chunked_prefill] == ["unchunked"]
-    assert len({engine.costs for engine in ENGINES}) == len(ENGINES) == 5

@@ -1,4 +1,4 @@
-"""The bench reads alerts and values from promtool's output, by giving promtool expectations that are always wrong."""
+"""The bench reads alerts from promtool's output, by giving promtool expectations that are always wrong."""
 
 from pathlib import Path
 
@@ -6,125 +6,20 @@ import pytest
 import yaml
 
 from bench.incidents.prometheus import (
-    RULE_FILES,
-    Firing,
-    Spell,
-    annotations,
-    ask,
-    edges_in,
     hear,
-    names_in,
     read,
-    spells,
 )
 from bench.incidents.samples import Samples
 from sidecar.commands.export.rules.annotations import most_on
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import SLO_MISSES_TOTAL
 from sidecar.metrics.registry import Metrics
-from sidecar.objectives.objective import Objectives
-from sidecar.observe.slo_counters import Slo
 from tests.support.tools import need_tool
-
-
-PRINTED = """Unit Testing:  /tmp/run.yml
-  FAILED:
-    expr: "min_over_time(timestamp(ALERTS{alertstate=\\"firing\\"})[2h:15s])", time: 15m,
-        exp: nil
-        got: {alertname="Hot", alertstate="firing", lane="a", severity="page"} 3.75E+02, {alertname="Old", lane="b{c}"} 15
-    expr: "x:rate", time: 14m,
-        exp: nil
-        got: {__name__="x:rate", lane="b"} 0E+00
-
-"""
-
-
-def test_what_promtool_got_is_the_answer() -> None:
-    questions = {
-        "fired": ('min_over_time(timestamp(ALERTS{alertstate="firing"})[2h:15s])', 900.0),
-        "rate": ("x:rate", 840.0),
-        "rate, earlier": ("x:rate", 825.0),
-        "none": ("y", 900.0),
-    }
-
-    answers = read(PRINTED.replace("b{c}", "b"), questions)
-
-    fired = [(dict(labels)["alertname"], dict(labels)["lane"], value) for labels, value in answers["fired"]]
-    assert fired == [("Hot", "a", 375.0), ("Old", "b", 15.0)]
-    assert [value for _, value in answers["rate"]] == [0.0]
-    assert answers["none"] == answers["rate, earlier"] == []
-
-
-def test_the_alerts_that_promtool_got_are_read_with_their_annotations() -> None:
-    """They stand before the answers, several under one heading; a quote and a percentage are part of the words."""
-    printed = """Unit Testing:  /tmp/run.yml
-  FAILED:
-    alertname: LLMQueueBurn, time: 5m15s,
-        exp:[],
-        got:[
-            0:
-              Labels:{alertname="LLMQueueBurn", job="j", lane="chat", severity="page"}
-              Annotations:{cause="slots", confidence="0.85", summary="the \\"small\\" one: 85%, since 10:15"},
-            1:
-              Labels:{alertname="LLMQueueBurn", job="j", lane="code", severity="page"}
-              Annotations:{cause="none"}
-            ]
-    expr: "x:rate", time: 14m,
-        exp: nil
-        got: {__name__="x:rate", lane="b"} 0E+00
-"""
-    labels = {"alertname": "LLMQueueBurn", "job": "j", "lane": "chat", "severity": "page"}
-
-    found = annotations(printed)
-
-    assert found == {
-        (315.0, tuple(labels.items())): {
-            "cause": "slots",
-            "confidence": "0.85",
-            "summary": 'the "small" one: 85%, since 10:15',
-        },
-        (315.0, tuple((labels | {"lane": "code"}).items())): {"cause": "none"},
-    }
-    assert read(printed, {"rate": ("x:rate", 840.0)})["rate"] == [((("__name__", "x:rate"), ("lane", "b")), 0.0)]
 
 
 def test_promtool_that_fails_is_not_taken_for_silence() -> None:
     with pytest.raises(RuntimeError, match="promtool says"):
         read("Unit Testing:  run.yml\n  FAILED:\nrules.yml: yaml: line 3: nonsense\n", {})
-
-
-def test_a_question_that_promtool_cannot_evaluate_is_not_taken_for_an_empty_answer() -> None:
-    printed = """  FAILED:
-    expr: "y", time: 15m, err: query processing would load too many samples into memory in query execution
-"""
-    with pytest.raises(RuntimeError, match="too many samples"):
-        read(printed, {"none": ("y", 900.0)})
-
-
-def test_an_alert_is_heard_when_it_begins_to_fire(tmp_path: Path) -> None:
-    """A counter of the product rises from the twentieth scrape on; the rule requires half a minute of it."""
-    need_tool("promtool")
-    metrics = Metrics(lanes=["chat"], prompt_buckets=["all"], models=["llama"])
-    received = Slo(metrics, Objectives())._received.child("llama", "chat")
-    samples = Samples(metrics, frozenset({"llm_requests_received_total"}), 15.0)
-    for scrape in range(40):
-        if scrape >= 20:
-            received.inc(15)
-        samples.take()
-    rule = {
-        "alert": "Hot",
-        "expr": 'sum by (namespace, lane) (rate(llm_requests_received_total{lane="chat"}[1m])) > 0.4',
-        "for": "30s",
-        "labels": {"severity": "page", "phase": "queue"},
-    }
-    rules = tmp_path / "rules.yml"
-    rules.write_text(yaml.safe_dump({"groups": [{"name": "hot", "rules": [rule]}]}))
-    question = {"fired": ('min_over_time(timestamp(ALERTS{alertstate="firing"})[10m:15s])', 585.0)}
-
-    (found,) = (Firing(at, dict(labels)) for labels, at in ask([samples], question, [rules])["fired"])
-
-    assert (found.alert, found.labels["lane"], found.labels["phase"], found.lane) == ("Hot", "chat", "queue", None)
-    assert 330 <= found.at <= 375
 
 
 def test_alerts_of_all_pods_are_heard_with_their_intervals_and_annotations(tmp_path: Path) -> None:
@@ -172,34 +67,3 @@ def misses_of(pod: int, a_scrape: int) -> Samples:
             misses.inc(a_scrape)
         samples.take()
     return samples
-
-
-def test_a_spell_begins_and_ends_with_the_evaluations_at_which_an_alert_fires() -> None:
-    """An alert that fires at the first evaluation, stops and fires until the end has two spells."""
-    hot = (("__name__", "ALERTS"), ("alertname", "Hot"), ("alertstate", "firing"))
-
-    found = spells([(15.0, [hot]), (30.0, []), (45.0, [hot]), (60.0, [hot])], 60.0)
-
-    assert found == [Spell({"alertname": "Hot"}, 15.0, 30.0), Spell({"alertname": "Hot"}, 45.0, 60.0)]
-
-
-def test_buckets_of_which_rules_read_single_edges_are_found(tmp_path: Path) -> None:
-    """A quantile needs every edge of its histogram; a share needs one edge. The shipped rules read no histogram."""
-    share = 'sum(rate(llm_a_bucket{le="5.0"}[10m])) / sum(rate(llm_a_count[10m]))'
-    quantile = 'histogram_quantile(0.9, rate(llm_b_bucket[5m])) > 2 and rate(llm_b_bucket{le="2.0"}[5m])'
-    rules = [{"record": "a", "expr": share}, {"record": "b", "expr": quantile}]
-    file = tmp_path / "own.yml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "own", "rules": rules}]}))
-
-    assert (edges_in([file]), edges_in(RULE_FILES)) == ({"llm_a_bucket": frozenset({"5.0"})}, {})
-
-
-def test_every_metric_that_a_shipped_rule_reads_is_found() -> None:
-    """Each metric is found under the name in the rule or its words, suffix included. Recorded series are not metrics. The bench asks for
-    the ratios of now beside them.
-    """
-    names = names_in(RULE_FILES)
-
-    assert {"llm_slo_misses_total", "llm_slo_blamed_misses_total", "llm_incident_size_ratio", "up"} <= names
-    assert "llm_evidence_ratio" in names
-    assert not any(":" in name for name in names)

@@ -1,10 +1,10 @@
-"""Each rule is left out by itself, and what is lost is told lane by lane."""
+"""Each rule is left out by itself."""
 
 from dataclasses import replace
 
 from bench.incidents.job import Job
 from bench.incidents.world import Mode
-from bench.roots.ablation import ALL, rules, table
+from bench.roots.ablation import ALL, rules
 from bench.roots.verdicts import Told
 from sidecar.objectives.attribution import Blame
 from sidecar.pod.causes import Cause, Unknown, root_of, unknown
@@ -35,18 +35,3 @@ def test_a_decision_without_a_rule_is_made_from_the_others() -> None:
     assert roots[ALL] == roots["ratio of uncached"] == root_of(Cause.LOAD)
     assert {roots[f"reason {Reason.GROWN}"], roots["ratio of load"]} == {root_of(Cause.KV)}
     assert unknown(Unknown.UNCLEAR) not in roots.values()
-
-
-def test_what_is_lost_is_the_mean_over_lanes_beside_themselves() -> None:
-    """One of two lanes is right with all rules alone; a rule that changes nothing loses nothing."""
-    grown = f"reason {Reason.GROWN}"
-    parts = [
-        {name: [told(number, "prefill" if name == grown and number else "queue")] for name in rules()}
-        for number in (0, 1)
-    ]
-
-    lines = {line[:36].strip(): line[36:].split() for line in table(parts).splitlines()}
-
-    assert lines[grown] == ["+50.0", "[+0.0,", "+100.0]", "of", "2", "+50.0"]
-    assert lines["ratio of load"] == ["+0.0", "[+0.0,", "+0.0]", "of", "2", "+0.0"]
-    assert list(lines)[1] == grown, "the costliest comes first"

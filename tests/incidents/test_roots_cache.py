@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.incidents.job import Job
-from bench.roots.cache import Cache, playing_sources
+from bench.roots.cache import Cache
 
 
 JOB = Job("crash", "chunks-2048", 20, unkind=False)
@@ -47,16 +47,6 @@ def made(cache: Cache, *, samples: bool = False, evidence: bool = False) -> bool
     return bool(calls)
 
 
-def test_a_run_is_played_once(tmp_path: Path, checkout: Path) -> None:
-    cache = Cache(tmp_path / "cache", checkout)
-
-    assert not cache.has(JOB)
-    assert made(cache)
-    assert cache.has(JOB)
-    assert not made(cache)
-    assert not made(Cache(tmp_path / "cache", checkout))
-
-
 @pytest.mark.parametrize(
     ("source", "plays"),
     [
@@ -73,41 +63,3 @@ def test_a_change_of_a_source_plays_again_only_if_playing_reads_it(
     (checkout / source).write_text("changed = 1\n")
 
     assert made(Cache(tmp_path / "cache", checkout)) is plays
-
-
-def test_a_change_of_the_product_takes_samples_again_and_one_of_the_grades_does_not(
-    tmp_path: Path, checkout: Path
-) -> None:
-    made(Cache(tmp_path / "cache", checkout), samples=True)
-    (checkout / "bench/incidents/grade.py").write_text("RIGHT = 2\n")
-    assert not made(Cache(tmp_path / "cache", checkout), samples=True)
-
-    (checkout / "sidecar/objectives/judge.py").write_text("KEPT = False\n")
-    assert made(Cache(tmp_path / "cache", checkout), samples=True)
-    assert not made(Cache(tmp_path / "cache", checkout), samples=True)
-
-
-def test_another_decision_needs_no_other_evidence_while_another_product_does(tmp_path: Path, checkout: Path) -> None:
-    made(Cache(tmp_path / "cache", checkout), samples=True)
-    assert made(Cache(tmp_path / "cache", checkout), evidence=True)
-    (checkout / "sidecar/pod/weigh.py").write_text("SURE = 0.9\n")
-    assert not made(Cache(tmp_path / "cache", checkout), evidence=True)
-    assert made(Cache(tmp_path / "cache", checkout), samples=True)
-
-    (checkout / "sidecar/objectives/judge.py").write_text("KEPT = False\n")
-    assert made(Cache(tmp_path / "cache", checkout), evidence=True)
-
-
-def test_a_run_of_another_world_or_engine_is_another_run(tmp_path: Path, checkout: Path) -> None:
-    cache = Cache(tmp_path / "cache", checkout)
-    others = (Job("crash", "chunks-2048", 20), Job("crash", "moe", 20, unkind=False), Job("crash", "moe", 21))
-
-    assert len({cache.run_path(job) for job in (JOB, *others)}) == 4
-    assert cache.run_path(JOB) == cache.run_path(Job("crash", "chunks-2048", 20, modes=(), unkind=False))
-
-
-def test_playing_reads_the_simulator_and_neither_the_product_nor_the_grades() -> None:
-    names = {path.stem for path in playing_sources()}
-
-    assert {"job", "play", "truth", "kinds", "world", "physics"} <= names
-    assert not {"grade", "prometheus", "product", "process", "measures"} & names

@@ -1,6 +1,4 @@
-"""The evidence of a run is enough to decide its roots anew, as the product did or otherwise."""
-
-from functools import partial
+"""The evidence of a run is enough to decide its roots anew as the product did."""
 
 import pytest
 
@@ -8,13 +6,7 @@ from bench.incidents.engines import CHUNKS_2048
 from bench.incidents.request import Request, Run
 from bench.incidents.world import Mode
 from bench.roots.passage import ROOTS, Scraped, scraped
-from bench.roots.record import Began, decided, recorded, replayed
-from sidecar.objectives.attribution import Blame
-from sidecar.pod.causes import Cause, Root, root_of
-from sidecar.pod.decision import Decision
-from sidecar.pod.life import Facts
-from sidecar.pod.signs import Signs
-from sidecar.pod.weigh import Weighed
+from bench.roots.record import recorded, replayed
 from tests.incidents.made_up_runs import answered, run_of
 
 
@@ -48,20 +40,3 @@ def test_the_recorded_misses_are_those_of_the_product(run: Run) -> None:
     assert sum(product.values()) > 10
     assert sum(again.values()) == pytest.approx(sum(product.values()), rel=0.05)
     assert max(again, key=again.__getitem__) == max(product, key=product.__getitem__)
-
-
-def test_another_decision_has_its_own_roots_of_the_same_misses(run: Run) -> None:
-    def slots(facts: Facts, signs: Signs, lead: Root | None = None) -> Weighed:  # noqa: ARG001  the interface
-        return Weighed({root_of(Cause.SLOTS): 1.0}, {root_of(Cause.SLOTS): 1.0})
-
-    kept = recorded(CHUNKS_2048, run, Mode.BLIND)
-    found = phases(replayed(kept, partial(Decision, slots)))
-
-    assert found == {Blame.QUEUE: pytest.approx(sum(phases(replayed(kept)).values()))}
-
-
-def test_each_recorded_miss_comes_once_in_the_order_of_time(run: Run) -> None:
-    events = [each.event for each in decided(recorded(CHUNKS_2048, run, Mode.BLIND).pods[0], Decision)]
-
-    assert isinstance(events[0], Began)
-    assert [event.at for event in events] == sorted(event.at for event in events)

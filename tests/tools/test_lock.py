@@ -4,13 +4,12 @@ import re
 import sysconfig
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tools.licences import installed, needed
-from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, merged, pinned, text_of, wanted
+from tools.lock import ARCHITECTURES, HEAD, LOCK, Pinned, text_of, wanted
 from tools.wheels import image_python
 
 
@@ -60,22 +59,3 @@ def test_the_committed_lock_is_what_the_tool_writes() -> None:
     """No line of it was written by hand."""
     assert text_of(locked()) == LOCK.read_text()
     assert LOCK.read_text().startswith(HEAD)
-
-
-def test_platforms_that_differ_are_refused() -> None:
-    one: Pinned = {"a": ("1", {"x"}), "b": ("2", {"y"})}
-
-    assert merged([one, {"a": ("1", {"z"}), "b": ("2", {"y"})}]) == {"a": ("1", {"x", "z"}), "b": ("2", {"y"})}
-    assert one["a"][1] == {"x"}
-    for other in ({"a": ("2", {"x"}), "b": ("2", {"y"})}, {"a": ("1", {"x"})}):
-        with pytest.raises(ValueError, match="the platforms differ"):
-            merged([one, other])
-
-
-def test_names_are_read_from_a_report_as_the_index_spells_them() -> None:
-    package = {
-        "metadata": {"name": "Typing_Extensions", "version": "4"},
-        "download_info": {"archive_info": {"hashes": {"sha256": "ff"}}},
-    }
-
-    assert pinned({"install": [package]}) == {"typing-extensions": ("4", {"ff"})}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools import on_the_wheel
-from tools.on_the_wheel import copy_tree, key_of
+from tools.on_the_wheel import copy_tree
 from tools.only_compiled import OnlyCompiled
 
 
@@ -53,16 +53,6 @@ def test_the_place_holds_the_tree_without_its_package_and_follows_it(tree: Path)
     assert files_of(place) == kept | {"tests/test_app.py": "2\n"}
     assert (place / ".cache/big").read_text() == "1\n"
     assert not (place / "sidecar").exists()
-
-
-def test_a_wheel_is_made_again_when_a_file_is_another_or_has_another_name(tree: Path) -> None:
-    one, two = tree / "sidecar/app.py", tree / "bench/old.py"
-    keys = [key_of([one]), key_of([two]), key_of([one, two]), key_of([one], "3.12")]
-    one.write_text("2\n")
-    keys.append(key_of([one]))
-
-    assert len({*keys}) == len(keys)
-    assert key_of([two, one]) == key_of([one, two])
 
 
 def test_a_python_of_the_place_imports_a_compiled_sidecar_and_no_other(tmp_path: Path) -> None:

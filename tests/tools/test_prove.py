@@ -43,10 +43,6 @@ def test_the_target_on_the_sources_plays_what_the_proof_plays(proof: Proof) -> N
     assert has_long is ("make test-long" in proof.on_the_sources.split(", "))
 
 
-def test_names_are_of_one_proof_each() -> None:
-    assert len({proof.name for proof in PROOFS}) == len(PROOFS)
-
-
 class Played:
     """The commands that were run; those of `fails` fail."""
 
@@ -75,10 +71,3 @@ def test_a_proof_that_is_broken_fails_the_whole_and_the_others_run(
     ]
     assert "1 of 2 hold: broken: idle-edge" in capsys.readouterr().out
     assert prove.main(["--only=soak"]) == 0
-
-
-def test_an_unknown_name_is_told_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        prove.main(["--only=soak,nothing"])
-
-    assert "no proof is nothing: there are relay, " in capsys.readouterr().err

@@ -1,9 +1,6 @@
-"""A release has one version everywhere, and says what is not the same in two builds."""
+"""A release has one version everywhere, and needs an image."""
 
-import io
 import re
-import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,7 @@ import pytest
 import sidecar
 from tools import image, release
 from tools.image import ImageError
-from tools.release import CHART, NAME, SUMS, ReleaseError, chart, files_of_tree, sums, unequal
+from tools.release import CHART, NAME, ReleaseError, files_of_tree
 
 
 CHECKOUT = Path(__file__).parents[2]
@@ -47,46 +44,6 @@ def test_no_other_file_names_an_image_or_a_wheel_of_a_version() -> None:
     assert {version for versions in found.values() for version in versions} == {sidecar.__version__}
 
 
-def test_the_chart_is_the_same_bytes_whenever_its_files_were_written(tmp_path: Path) -> None:
-    """All below one folder of its name, as Helm wants it; a link is the file that it leads to."""
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "Chart.yaml").write_text("name: x\n")
-    (tmp_path / "templates/a.yaml").symlink_to(tmp_path / "Chart.yaml")
-    packed = chart(tmp_path, 1_700_000_000)
-    (tmp_path / "Chart.yaml").write_text("name: x\n")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        told = {(each.name, each.mtime, each.mode, each.isreg()) for each in tar}
-
-    assert told == {(f"x/{name}", 1_700_000_000, 0o644, True) for name in ("Chart.yaml", "templates/a.yaml")}
-    assert chart(tmp_path, 1_700_000_000) == packed
-    (tmp_path / "Chart.yaml").write_text("name: y\n")
-    assert chart(tmp_path, 1_700_000_000) != packed
-
-
-def test_each_file_that_differs_or_is_in_one_build_alone_is_named(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for folder in (one, two):
-        folder.mkdir()
-        (folder / "same").write_text("same")
-        (folder / "other").write_text(f"of {folder.name}")
-    (one / "first").touch()
-    (two / "second").touch()
-
-    assert unequal(one, two) == ["first", "other", "second"]
-
-
-def test_the_checksums_are_those_that_sha256sum_reads(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"a")
-    (tmp_path / "b").write_bytes(b"")
-    (tmp_path / SUMS).write_text(sums(tmp_path))
-    check = ["sha256sum", "--check", "--strict", SUMS]
-
-    assert len(sums(tmp_path).splitlines()) == 2
-    assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 0
-    (tmp_path / "b").write_bytes(b"b")
-    assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 1
-
-
 def test_without_an_image_there_is_no_release_and_nothing_is_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -99,8 +56,3 @@ def test_without_an_image_there_is_no_release_and_nothing_is_built(
     with pytest.raises(ImageError, match="missing"):
         image.build(tmp_path, tmp_path / "image.tar")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_folder_is_no_release(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="make release"):
-        list(release.report(tmp_path))

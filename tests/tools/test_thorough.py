@@ -1,13 +1,11 @@
 """`make thorough`: keys say what a part depends on, fresh parts are skipped, and only a part that passed leaves a record."""
 
 import _thread
-import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,16 +18,13 @@ from tools.thorough import (
     RECORDS,
     WRITTEN_BY_PARTS,
     Part,
-    Record,
     Run,
-    faults,
     files_of,
     imported,
     key_of,
     main,
     record_of,
     state_of,
-    write,
 )
 
 
@@ -121,14 +116,6 @@ def test_no_other_change_does(checkout: Path, change: Change) -> None:
     change(checkout)
 
     assert key_of(PART, checkout) == before
-
-
-def test_another_command_is_another_key(checkout: Path) -> None:
-    assert key_of(replace(PART, command="make soak ARGS=--minutes=1"), checkout) != key_of(PART, checkout)
-
-
-def test_the_same_tree_in_another_folder_has_the_same_key(checkout: Path, tmp_path: Path) -> None:
-    assert key_of(PART, repository(tmp_path / "two")) == key_of(PART, checkout)
 
 
 def test_no_record_is_in_a_key(checkout: Path) -> None:
@@ -252,78 +239,6 @@ def test_a_handover_needs_all_of_them_fresh(checkout: Path) -> None:
     assert main(["--status", "--whole"], parts, checkout) == 0
 
 
-def test_a_part_gets_none_of_the_arguments_of_make_thorough(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (checkout / "Makefile").write_text("soak:\n\techo streams $(ARGS)\n\nthorough:\n\techo $(ARGS)\n")
-    monkeypatch.setenv("MAKEFLAGS", " -- ARGS=--only\\ soak")
-    parts = [part("soak", "make --silent soak")]
-
-    assert main([], parts, checkout) == 0
-    assert getattr(record_of(parts[0], checkout), "result", None) == "streams"
-
-
-def test_one_part_is_played_by_name_even_if_it_is_fresh(checkout: Path) -> None:
-    parts = [part("one", "echo >> .cache/one"), part("two", "echo >> .cache/two")]
-
-    assert [main(["--only", "one"], parts, checkout) for _ in range(2)] == [0, 0]
-    assert [state_of(each, checkout) for each in parts] == ["fresh", "missing"]
-    assert (checkout / ".cache/one").read_text() == "\n\n"
-
-
-def test_an_unknown_part_is_told_with_those_that_exist(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--only", "one,three"], [part("one", "true"), part("two", "true")], checkout)
-
-    assert "there is no part three; there are one, two" in capsys.readouterr().err
-
-
-def test_a_part_for_a_python_that_is_not_here_is_left_out_and_says_so(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([], [part("suite-3.99", "false", python="3.99")], checkout) == 0
-    assert "suite-3.99: left out, there is no Python 3.99 here" in capsys.readouterr().out
-
-
-def test_a_run_says_how_far_it_is(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The part ends when its minutes have been told; another one without a clock runs beside it."""
-    told: list[str] = []
-
-    def say(text: str) -> None:
-        told.append(text)
-        if re.search("slow 0 of 1 min.*beside 0 of 1 min|beside 0 of 1 min.*slow 0 of 1 min", text):
-            (checkout / ".cache/told").touch()
-
-    monkeypatch.setattr(thorough, "say", say)
-    monkeypatch.setattr(thorough, "SAY_EVERY_SECONDS", 0.05)
-    wait = "until [ -e .cache/told ]; do sleep 0.02; done"
-    run = Run(checkout)
-    run.all([part("slow", wait), part("beside", wait, needs_clock=False)])
-
-    assert sorted(run.passed) == ["beside", "slow"]
-
-
-@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no groups of sessions")
-def test_what_needs_no_clock_gets_only_what_the_others_leave(checkout: Path) -> None:
-    """Its session is last in line, not its processes alone: else it takes half of a processor from a part that measures."""
-    run = Run(checkout)
-    told = "until grep 'nice 19' /proc/self/autogroup; do sleep 0.05; done"
-
-    run.all([part("clock", "grep 'nice 0' /proc/self/autogroup"), part("beside", told, needs_clock=False)])
-
-    assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
-
-
-def test_only_parts_beside_others_are_given_more_time(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest's own limit stands where a part has the processor."""
-    monkeypatch.delenv("PYTEST_TIMEOUT", raising=False)  # this test may be played in such a part itself
-    run = Run(checkout)
-
-    run.all(
-        [part("clock", '[ -z "${PYTEST_TIMEOUT-}" ]'), part("beside", "[ $PYTEST_TIMEOUT = 1200 ]", needs_clock=False)]
-    )
-
-    assert (sorted(run.passed), run.failed) == (["beside", "clock"], [])
-
-
 def test_a_part_that_is_played_alone_has_none_beside_it(checkout: Path) -> None:
     """It comes first, wherever it stands in the table."""
     run = Run(checkout)
@@ -362,56 +277,3 @@ def test_what_is_interrupted_leaves_no_child_and_no_record(checkout: Path, monke
         os.kill(int((checkout / ".cache/pid").read_text()), 0)
     assert [state_of(each, checkout) for each in parts] == ["missing", "missing"]
     assert (run.passed, run.failed) == ([], [])
-
-
-def test_the_state_of_each_part_is_told(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = [part("one", "echo 7 kept"), part("two", "true", minutes=9)]
-    main(["--only", "one"], parts, checkout)
-    capsys.readouterr()
-
-    assert main(["--status"], parts, checkout) == 0
-    first, second, last = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"one +fresh +1 min  \d{4}-\d\d-\d\d \d\d:\d\d UTC +0 min  7 kept", first)
-    assert re.fullmatch(r"two +missing +9 min", second)
-    assert last == "1 of 2 parts are fresh; those that need a clock and are not take 9 minutes"
-
-
-# --- records ---------------------------------------------------------------------------------------------------------------
-
-RECORD = Record("soak", "a" * 64, "make soak", "2026-11-28 10:00 UTC", "2 CPUs", 60, "0 broken")
-
-
-def test_a_record_is_read_as_it_was_written(checkout: Path) -> None:
-    write(RECORD, checkout)
-
-    assert record_of(PART, checkout) == RECORD
-    assert faults([PART], checkout) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("{", "Expecting property name"),
-        ("[]", "it is no object"),
-        ("{}", "missing 7 required"),
-        (json.dumps(asdict(replace(RECORD, part="peers"))), "wrong is part"),
-        (json.dumps(asdict(RECORD) | {"seconds": "60", "key": "ab"}), "wrong is key, seconds"),
-        (json.dumps(asdict(RECORD) | {"passed": True}), "unexpected keyword argument 'passed'"),
-    ],
-)
-def test_a_record_that_is_not_whole_is_told(
-    text: str, fault: str, checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(RECORD, checkout)
-    (checkout / RECORDS / "soak.json").write_text(text)
-
-    assert main(["--status"], [PART], checkout) == 1
-    told = capsys.readouterr().out
-    assert told.startswith(f"{RECORDS}/soak.json is no record: ")
-    assert fault in told
-
-
-def test_a_record_of_no_part_is_told(checkout: Path) -> None:
-    write(replace(RECORD, part="sook"), checkout)
-
-    assert faults([PART], checkout) == [f"{RECORDS}/sook.json belongs to no part: delete it"]
