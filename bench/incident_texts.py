@@ -7,19 +7,28 @@ stand in one file that a person can read through. It takes ten minutes on one co
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from html import unescape
+from random import Random
 
 from bench import checkout
-from bench.diagnosis import Watched, watched
+from bench.incidents.engines import BY_NAME as ENGINES_BY_NAME
+from bench.incidents.job import engine_for
 from bench.incidents.kinds import BY_NAME
-from bench.incidents.prometheus import Firing
+from bench.incidents.play import load_factor, play
+from bench.incidents.product import Product
+from bench.incidents.prometheus import Firing, Heard, hear, names_in
 from bench.incidents.world import Mode
 from sidecar.admin.runbook_page import present
 from sidecar.commands.diagnose.terminal import MOST_LINES, text
 from sidecar.config.folding import WIDTH
 from sidecar.diagnosis.document import document
+from sidecar.diagnosis.live import LiveDiagnosis
+from sidecar.diagnosis.measured import Measured
 from sidecar.diagnosis.tree import diagnose
+from sidecar.history.ring import History
+from sidecar.history.slices import run_now
 
 
 KINDS = (
@@ -39,6 +48,48 @@ the texts are those of the instant at which its first page fires. Read it throug
 most {MOST_LINES} lines of {WIDTH} columns, unless `--all` is asked for. These pages tell no p95 beside its threshold: the bench hands promtool
 no histogram for it, as a lean pod does not.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One run whose diagnosis was taken at each scrape, and the alerts that began to fire in it."""
+
+    engine: str
+    fault_at: float
+    heard: Heard
+    seen: Mapping[float, Mapping[str, Measured]]
+    """Instant of a scrape to the numbers of each lane."""
+
+
+def watched(kind_name: str, seed: int, mode: Mode) -> Watched:
+    """Play one run, and ask for the diagnosis at each scrape."""
+    kind, engine = BY_NAME[kind_name], ENGINES_BY_NAME[engine_for(kind_name, seed)]
+    rng = Random(f"{seed}/{kind_name}")
+    magnitude = rng.random()
+    incident = kind.sample(engine, load_factor(seed), magnitude, rng)
+    run = play(engine, seed, incident)
+    product = Product(engine, run, mode=mode)
+    history = History(product.metrics, at=0.0)
+    live = LiveDiagnosis(history)
+    seen: dict[float, dict[str, Measured]] = {}
+    inside = False
+
+    def set_gauges(at: float) -> None:
+        # A snapshot makes all gauges compute that are computed at scrape time, which calls this function again.
+        nonlocal inside
+        if inside:
+            return
+        inside = True
+        now = run_now(history.tick(at))
+        live.learn(now)
+        seen[at] = {one.lane or "": one for one in run_now(live.lanes(now))}
+        inside = False
+
+    product.metrics.before_scrape(set_gauges)
+    samples = product.play(names_in())
+    samples.without_idle()
+    samples.add_target()
+    return Watched(engine.name, run.fault_at, hear([samples], run.fault_at, run.ends_at, run.ends_at), seen)
 
 
 def first_page(run: Watched) -> Firing | None:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import promql_parser as promql
 
 from bench.machine import named
-from bench.rules_cost import (
+from bench.remote_write import (
     EVALUATE_SECONDS,
     SCRAPE_SECONDS,
     Durations,

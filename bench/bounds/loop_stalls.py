@@ -9,15 +9,17 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from statistics import median
 
 from bench.bounds.bound import Bound, spread
-from bench.exposition import OPENMETRICS, QuietApp, filled, one
+from bench.bounds.full_page import OPENMETRICS, QuietApp, filled, scraped
 from sidecar.admin.listener import AdminListener
 from sidecar.classify.body import AT_ONCE_BYTES, peek, peek_in_steps
 from sidecar.classify.found import Peek
 from sidecar.classify.long_body import LongBody
+from sidecar.metrics.declaration import NativeForm
+from sidecar.metrics.negotiation import Format
 from sidecar.observe.usage_chunk import ask_for_usage
 from sidecar.proxy.upload import LONG_BODY_BYTES
 from sidecar.timeline.outline import OUTLINED_AT_ONCE_BYTES
@@ -78,25 +80,32 @@ _HOSTILE: dict[str, tuple[bytes, bytes, bytes]] = {
 """Before, again and again, after."""
 
 
+SCRAPED: Sequence[tuple[str, NativeForm, str, str]] = (
+    ("plain", "off", OPENMETRICS, "identity"),
+    ("gzip", "off", OPENMETRICS, "gzip"),
+    ("protobuf", "beside", Format.PROTOBUF, "identity"),
+)
+"""Words, the form of histograms, Accept and Accept-Encoding of a scrape."""
+
+
 async def scrape_stalls() -> list[Bound]:
     """The longest turn of a loop while the page is scraped; everything except the client is in this process."""
-    metrics = filled(SERIES)
-    listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
-    ((_, port),) = await listener.start("127.0.0.1", 0)
-    try:
-        idle = [await one(metrics, port, "", "", 0) for _ in range(3)]
+    bounds = []
+    for words, form, accept, encoding in SCRAPED:
+        metrics = filled(SERIES, native_histograms=form)
+        listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
+        ((_, port),) = await listener.start("127.0.0.1", 0)
+        try:
+            idle = [await scraped(metrics, port, "", "", 0) for _ in range(3)]
+            turns = [await scraped(metrics, port, accept, encoding, 1) for _ in range(SCRAPES)]
+        finally:
+            await listener.stop()
         floor = f"{median(cpu for _, cpu in idle) * 1e3:.3f} ms without a scrape"
-        bounds = []
-        for words, encoding in (("plain", "identity"), ("gzip", "gzip")):
-            turns = [await one(metrics, port, OPENMETRICS, encoding, 1) for _ in range(SCRAPES)]
-            cpu = [cpu * 1e3 for _, cpu in turns]
-            name = f"longest turn while {SERIES:,} series are scraped, {words}"
-            wall = median(wall for wall, _ in turns) * 1e3
-            spread_words = f"{spread(cpu)}; wall clock {wall:.3f}"
-            bounds.append(Bound(name, BOUND_MS, median(cpu), "ms", spread_words, floor))
-        return bounds
-    finally:
-        await listener.stop()
+        cpu = [cpu * 1e3 for _, cpu in turns]
+        name = f"longest turn while {SERIES:,} series are scraped, {words}"
+        spread_words = f"{spread(cpu)}; wall clock {median(wall for wall, _ in turns) * 1e3:.3f}"
+        bounds.append(Bound(name, BOUND_MS, median(cpu), "ms", spread_words, floor))
+    return bounds
 
 
 def _chat(content: object) -> bytes:

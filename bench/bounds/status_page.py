@@ -9,7 +9,7 @@ import time
 from statistics import median
 
 from bench.bounds.bound import Bound, spread
-from bench.exposition import QuietApp, filled, longest_turn
+from bench.bounds.full_page import QuietApp, filled, longest_turn
 from sidecar.accounts.account_ring import AccountRing
 from sidecar.accounts.slowest import SlowestQuestion
 from sidecar.admin.diagnosis import Diagnoses

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from bench.query_time import LENGTHS, Made, children, names_read, target, write
-from bench.rules_cost import SCRAPE_SECONDS, encoded, prometheus
+from bench.remote_write import SCRAPE_SECONDS, encoded, prometheus
 from sidecar.commands.export.rules.dashboard_rules import GROUPS, RECORDED
 from sidecar.commands.export.rules.rule import Record
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES

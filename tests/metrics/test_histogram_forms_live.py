@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 import yaml
 
-from bench.exposition import QuietApp
+from bench.bounds.full_page import QuietApp
 from sidecar.admin.listener import AdminListener
 from sidecar.commands.demo.processes import LOOPBACK, running
 from sidecar.commands.export.rules.dashboard_rules import RECORDED

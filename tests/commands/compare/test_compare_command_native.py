@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from bench.query_time import NATIVE_BUCKETS, histogram
-from bench.rules_cost import encoded, field, prometheus, sample, send
+from bench.remote_write import encoded, field, prometheus, sample, send
 from sidecar.cli import main
 from sidecar.commands.compare import compare_command
 

@@ -1,29 +1,19 @@
-"""Measures how long a scrape of 10,000 series holds the event loop: the longest wait of one always ready callback.
+"""A page of metrics with thousands of series, the app around it, and the longest turn of a loop while something is done with it.
 
-Runs the real admin listener on uvloop, for each format and each choice of `web.native_histograms`. Every child is written before each
-scrape, so that none is cached, and a client in another process scrapes. Prints medians over repeats, and the same loop without
-scrapes, which shows the machine's own noise. Exit code 1 if a turn takes more than 1 ms of CPU. Run: `.venv/bin/python -m bench.exposition`.
+It knows how to fill a registry, and how a loop is watched. It refuses to know bounds.
 """
 
-import argparse
 import asyncio
-import statistics
 import subprocess
 import sys
 import time
-from itertools import groupby
-from operator import itemgetter
 
-import uvloop
-
-from sidecar.admin.listener import AdminListener
 from sidecar.admin.page.page import Facts
 from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
 from sidecar.config.schema import ProxyConfig
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import NativeForm
-from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
@@ -39,19 +29,6 @@ for _ in range(int(sys.argv[4])):
         answer.read()
 """
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
-LONGEST_MS = 1.0
-"""CPU of the longest turn, on an idle machine."""
-ROWS: tuple[tuple[str, NativeForm, str, str], ...] = (
-    ("no scrape", "off", "", ""),
-    ("text", "off", "text/plain", "identity"),
-    ("OpenMetrics", "off", OPENMETRICS, "identity"),
-    ("OpenMetrics, gzip", "off", OPENMETRICS, "gzip"),
-    ("protobuf, beside", "beside", Format.PROTOBUF, "identity"),
-    ("protobuf, beside, gzip", "beside", Format.PROTOBUF, "gzip"),
-    ("protobuf, only", "only", Format.PROTOBUF, "identity"),
-    ("protobuf, only, gzip", "only", Format.PROTOBUF, "gzip"),
-)
-"""Name, native histograms, Accept and Accept-Encoding; no scrape where Accept is empty."""
 
 
 class QuietApp:
@@ -123,7 +100,7 @@ async def longest_turn(stop: asyncio.Event) -> tuple[float, float]:
     return wall, cpu
 
 
-async def one(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: int) -> tuple[float, float]:
+async def scraped(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: int) -> tuple[float, float]:
     """Scrape this many times and return the longest turn; scrapes=0 measures the loop alone."""
     for child in metrics.histogram(c.REQUEST_PHASE_SECONDS).children.values():
         child.observe(0.2)
@@ -138,27 +115,3 @@ async def one(metrics: Metrics, port: int, accept: str, encoding: str, scrapes: 
         await asyncio.sleep(0.3)
     stop.set()
     return await turning
-
-
-async def main(series: int, repeats: int) -> int:
-    worst = 0.0
-    print(f"{series:,} series and more, every histogram written to before each scrape; medians of {repeats}")
-    for form, rows in groupby(ROWS, key=itemgetter(1)):
-        metrics = filled(series, native_histograms=form)
-        listener = AdminListener(QuietApp(metrics), metrics, time.monotonic)
-        ((_, port),) = await listener.start("127.0.0.1", 0)
-        for name, _, accept, encoding in rows:
-            turns = [await one(metrics, port, accept, encoding, int(bool(accept))) for _ in range(repeats)]
-            wall, cpu = (statistics.median(each) * 1e3 for each in zip(*turns, strict=True))
-            print(f"{name:>22}: longest turn {wall:6.2f} ms by the wall clock, {cpu:6.2f} ms of CPU")
-            worst = max(worst, cpu)
-        await listener.stop()
-    return 0 if worst < LONGEST_MS else 1
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--series", type=int, default=10_000)
-    arguments.add_argument("--repeats", type=int, default=11)
-    parsed = arguments.parse_args()
-    sys.exit(uvloop.run(main(parsed.series, parsed.repeats)))
