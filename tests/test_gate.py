@@ -1,12 +1,16 @@
-"""`.ci/run`: its parts fit into the time that CONTRIBUTING.md states, and a core of real engines is among them, which compiles nothing."""
+"""`.ci/run`: its parts fit into the time that CONTRIBUTING.md states, a core of real engines is among them, and it skips what it has just played."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
+from tools import landing
 from tools.thorough import PARTS
 
 
@@ -49,6 +53,51 @@ def test_a_core_of_real_engines_decides_too() -> None:
     assert MINUTES[CORE] <= MOST_OF_CORE
     assert {name.split("_")[1].removesuffix("s") for name in core} >= {"vllm", "triton", "dynamo"}
     assert [name for name in core if "llama" in name] == []
+
+
+def test_the_parts_that_a_record_skips_are_parts_of_it() -> None:
+    commands = {part.command: part.minutes for part in landing.PARTS}
+
+    assert commands.items() <= MINUTES.items()
+
+
+@pytest.mark.long
+def test_a_part_is_skipped_while_its_last_green_run_was_on_its_very_files(tmp_path: Path) -> None:
+    """The script itself, with two parts of its own: the record is written when all was green, and as the files were when it began."""
+    own = re.sub(r"parts='.*?'", r"parts='\n 3 make one\n 1 make two\n'", GATE, count=1, flags=re.DOTALL)
+    files = {
+        ".ci/run": own.replace("python -m tools.landing", "python gate.py"),
+        "Makefile": "one:\n\t@echo played; $(WHILE)\ntwo:\n\t@! [ -e red ]\n",
+        "gate.py": "import pathlib, sys\n"
+        f"sys.path.insert(0, {str(CHECKOUT)!r})\n"
+        "from tools import landing\n"
+        "one = landing._part(3, 'make one', 'of-one', without=())\n"
+        "sys.exit(landing.main(sys.argv[1:], [one], pathlib.Path.cwd()))\n",
+        "of-one": "1",
+        ".gitignore": "/.cache/\n/.venv\n/red\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+
+    def runs(**more: str) -> tuple[int, bool, bool]:
+        """Its exit code, whether it played the part, and whether there is a record."""
+        told = subprocess.run(
+            ["bash", ".ci/run"], cwd=tmp_path, env=os.environ | more, capture_output=True, text=True, check=False
+        )
+        return told.returncode, "played" in told.stdout, (tmp_path / landing.RECORDS / "one.json").exists()
+
+    (tmp_path / "red").touch()
+    red = runs()
+    (tmp_path / "red").unlink()
+    changed = runs(WHILE="echo 2 >of-one")
+    green, again = runs(), runs()
+    (tmp_path / "of-one").write_text("3")
+
+    assert (red, changed) == ((2, True, False), (1, True, False))
+    assert (green, again, runs()) == ((0, True, True), (0, False, True), (0, True, True))
 
 
 def test_no_test_outside_has_the_mark_of_the_core() -> None:

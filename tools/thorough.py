@@ -32,7 +32,7 @@ from tests.support.finds import FINDS_ALONE
 
 CHECKOUT = Path(__file__).parents[1]
 RECORDS = "docs/evidence/thorough"
-WRITTEN_BY_PARTS = (RECORDS, "tests/alert_rules/mutants/record.json")
+WRITTEN_BY_PARTS = (RECORDS, "docs/evidence/landing", "tests/alert_rules/mutants/record.json")
 """In no key: else a part would change its own key."""
 LOGS = ".cache/thorough"
 MOST_MINUTES = 115
@@ -68,6 +68,10 @@ class Part:
     command: str
     paths: tuple[str, ...]
     """Files and folders below the checkout on which the result depends, as git's pathspecs. What they import need not be named."""
+    without: tuple[str, ...] = ()
+    """Folders that are imported on the way, and on which the result does not depend."""
+    records: str = RECORDS
+    """The folder of its record."""
     needs_clock: bool = True
     """Whether it waits for clocks or measures: such parts run one after the other. The others need a processor only, and run beside
     them at idle priority."""
@@ -78,9 +82,11 @@ class Part:
     """The Python that it needs besides that of .venv, such as 3.12. It is left out where there is none."""
 
 
-PRODUCT = ("sidecar", "pyproject.toml", "hatch_build.py", "tools/wheels.py", "Dockerfile", "requirements.lock")
-PLAYED = (*PRODUCT, "alert_rules", "grafana", "deploy", "tests/conftest.py", ".ci")
-"""The product, the files that it carries, how its tests are run, and what fetches the programs that judge it."""
+PACKED = ("pyproject.toml", "hatch_build.py", "tools/wheels.py", "Dockerfile", "requirements.lock")
+FETCHED = ("tests/conftest.py", ".ci")
+"""How tests are run, and what fetches the programs that judge."""
+PLAYED = ("sidecar", *PACKED, "alert_rules", "grafana", "deploy", *FETCHED)
+"""The product, the files that it carries, and what judges it."""
 ON_THE_WHEEL = (*PLAYED, "tools/prove.py", "tools/only_compiled.py")
 REAL = (*PLAYED, "tests/real", "tests/streams", "docs/quickstart.md")
 
@@ -204,17 +210,18 @@ _IMPORT = re.compile(
 )
 
 
-def files_of(paths: Sequence[str], checkout: Path = CHECKOUT) -> list[str]:
+def files_of(paths: Sequence[str], checkout: Path = CHECKOUT, without: Sequence[str] = ()) -> list[str]:
     """The files below these paths (git's pathspecs) that git knows or would add, and all modules that they import. Sorted.
 
-    Those that parts write are left out. Raises subprocess.CalledProcessError where there is no repository.
+    Those that parts write are left out, and those below `without` with what they alone import. Raises subprocess.CalledProcessError where there is no repository.
     """
     listing = ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
     told = subprocess.run(listing, capture_output=True, check=True).stdout.decode()  # noqa: S603  the table's own words
     found = {name for name in told.split("\0") if name and os.path.lexists(checkout / name)}
+    left_out = tuple(f"{folder}/" for folder in without)
     left = [name for name in found if name.endswith(".py")]
     while left:
-        more = imported(left.pop(), checkout) - found
+        more = {name for name in imported(left.pop(), checkout) - found if not name.startswith(left_out)}
         found |= more
         left += more
     return sorted(name for name in found if not _is_written_by_a_part(name))
@@ -247,7 +254,7 @@ def key_of(part: Part, checkout: Path = CHECKOUT) -> str:
     """
     minor = "{}.{}".format(*sys.version_info)
     found = sha256("\0".join([part.command, minor, *recipes(part.command, checkout)]).encode())
-    for name in files_of(part.paths, checkout):
+    for name in files_of(part.paths, checkout, part.without):
         path = checkout / name
         link = path.is_symlink()
         mode = "link" if link else "program" if path.stat().st_mode & 0o100 else "file"
@@ -292,7 +299,7 @@ class Record:
 
 def record_of(part: Part, checkout: Path = CHECKOUT) -> Record | None:
     """None where there is none. Raises ValueError for one that is not whole, or of another part."""
-    path = checkout / RECORDS / f"{part.name}.json"
+    path = checkout / part.records / f"{part.name}.json"
     if not path.exists():
         return None
     where = path.relative_to(checkout)
@@ -311,8 +318,7 @@ def record_of(part: Part, checkout: Path = CHECKOUT) -> Record | None:
     return record
 
 
-def write(record: Record, checkout: Path = CHECKOUT) -> None:
-    folder = checkout / RECORDS
+def write(record: Record, folder: Path = CHECKOUT / RECORDS) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{record.part}.json").write_text(json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n")
 
@@ -327,8 +333,8 @@ def faults(parts: Iterable[Part] = PARTS, checkout: Path = CHECKOUT) -> list[str
         except ValueError as error:
             found.append(str(error))
     names = {f"{part.name}.json" for part in parts}
-    files = sorted(path.name for path in (checkout / RECORDS).glob("*"))
-    return found + [f"{RECORDS}/{name} belongs to no part: delete it" for name in files if name not in names]
+    files = sorted({path.relative_to(checkout) for part in parts for path in (checkout / part.records).glob("*")})
+    return found + [f"{path} belongs to no part: delete it" for path in files if path.name not in names]
 
 
 def state_of(part: Part, checkout: Path = CHECKOUT) -> str:
@@ -449,8 +455,7 @@ class Run:
             )
             return
         result = lines[-1].strip("= ") if lines else ""
-        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")  # noqa: TID251  a date for people
-        write(Record(part.name, key, part.command, when, machine.named(), seconds, result), self.checkout)
+        write(Record(part.name, key, part.command, minute(), machine.named(), seconds, result), self.checkout / RECORDS)
         self.passed.append(part.name)
         say(f"== {part.name} passed in {seconds / 60:.1f} of {part.minutes} min: {result}")
 
@@ -462,6 +467,11 @@ class Run:
                 for name, (part, _) in list(self._playing.items())
             ]
             say(f"   {'; '.join(at)}; {len(self.passed) + len(self.failed)} of {len(parts)} parts done")
+
+
+def minute() -> str:
+    """The time in UTC to the minute, for people."""
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")  # noqa: TID251  a date for people
 
 
 def environment() -> dict[str, str]:

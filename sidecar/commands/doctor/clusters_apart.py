@@ -42,7 +42,7 @@ def _by_another_label(name: str) -> str:
 def identity_labels(rules: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The labels by which the loaded rules tell clusters apart: those before `namespace` in their groupings; empty for older rules."""
     lists = (labels for rule in rules for labels in label_lists(rule["query"]) if "namespace" in labels)
-    usual = Counter(tuple(labels[: labels.index("namespace")]) for labels in lists).most_common(1)
+    usual = Counter(labels[: labels.index("namespace")] for labels in lists).most_common(1)
     return usual[0][0] if usual else ()
 
 

@@ -7,6 +7,7 @@ expressions are anchored, the first route that matches takes the alert unless it
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sidecar.commands.doctor.gathered import seconds
@@ -55,17 +56,21 @@ class Way:
 
 def read_matchers(texts: str | Iterable[str]) -> list[Matcher]:
     """The conditions of a list such as `[phase="queue", severity=~"page|critical"]`. Raises ValueError."""
+    return [one for text in ([texts] if isinstance(texts, str) else texts) for one in _matchers_of(text)]
+
+
+@cache
+def _matchers_of(text: str) -> tuple[Matcher, ...]:
     found = []
-    for text in [texts] if isinstance(texts, str) else texts:
-        rest = text.strip().removeprefix("{").removesuffix("}")
-        while rest.strip():
-            one = _CONDITION.match(rest)
-            if one is None:
-                raise ValueError(f"no matcher: {text}")
-            quoted = one[3] is not None
-            found.append(Matcher(one[1], one[2], _unescaped(one[3]) if quoted else one[4]))
-            rest = rest[one.end() :].removeprefix(",")
-    return found
+    rest = text.strip().removeprefix("{").removesuffix("}")
+    while rest.strip():
+        one = _CONDITION.match(rest)
+        if one is None:
+            raise ValueError(f"no matcher: {text}")
+        quoted = one[3] is not None
+        found.append(Matcher(one[1], one[2], _unescaped(one[3]) if quoted else one[4]))
+        rest = rest[one.end() :].removeprefix(",")
+    return tuple(found)
 
 
 def _unescaped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from sidecar.metrics.catalogue import CATALOGUE
 
@@ -58,7 +59,8 @@ def labels_made(expression: str) -> set[str]:
     return made
 
 
-def label_lists(expression: str) -> list[list[str]]:
+@cache
+def label_lists(expression: str) -> tuple[tuple[str, ...], ...]:
     """The labels of each `by (...)` and `on (...)`."""
     found = _GROUPED.findall(_QUOTED.sub('""', expression))
-    return [[label.strip() for label in labels.split(",") if label.strip()] for labels in found]
+    return tuple(tuple(label.strip() for label in labels.split(",") if label.strip()) for labels in found)

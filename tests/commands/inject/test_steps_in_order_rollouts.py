@@ -36,7 +36,7 @@ IN_STEPS = ("redis-beside",)
 
 def objects_of(text: str) -> list[Any]:
     found: list[Any] = []
-    for one in yaml.safe_load_all(text):
+    for one in yaml.load_all(text, yaml.CSafeLoader):
         if one:
             found += one["items"] if one["kind"] == "List" else [one]
     return json.loads(json.dumps(found))  # type: ignore[no-any-return]
