@@ -15,32 +15,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sidecar
-from sidecar.config.schema import Config, LogConfig
-from sidecar.diagnosis.document import one
-from sidecar.diagnosis.live import LiveDiagnosis
-from sidecar.diagnosis.tree import diagnose
-from sidecar.engines.engine import Engine
-from sidecar.engines.span import Span
-from sidecar.history.ring import PERIOD_SECONDS, History
-from sidecar.history.slices import run_now
-from sidecar.ledger.report import EngineReport, KeyedReport, response_key
-from sidecar.logs.setup import Logs
-from sidecar.objectives.objective import Aim, Aims, Objectives
-from tests.support.memory import LIMITS, Socket
-from tests.support.slo_walk import BUCKETS, EVENT_STREAM, event
-from tests.support.walk import Walk
+from tests.histories.inside import Inside
+from tests.support.memory import Socket
 
 
-ROOMY = LIMITS.model_copy(update={"max_in_flight": 48, "look_in_bytes": 1 << 20, "max_head_bytes": 16_384})
+ROOMY = {"max_in_flight": 48, "look_in_bytes": 1 << 20, "max_head_bytes": 16_384}
 AT_ONCE = 24
 """Most requests beside each other."""
 SCRAPE_EVERY = 250
 """Requests between two scrapes; the whole page is written."""
-AIMS = (
-    Aims(ttft=Aim(0.2, 0.9), tpot=Aim(0.05, 0.9), e2e=Aim(2.0, 0.9)),
-    Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.1, 0.9), e2e=Aim(8.0, 0.9), stall=Aim(0.5, 0.9)),
-    Aims(ttft=Aim(5.0, 0.95), stall=Aim(0.05, 0.99)),
+TICK_EVERY_SECONDS = 5.0
+"""A diagnosis is drawn at a second of the clock so often on average."""
+PROMISES: tuple[dict[str, tuple[float, float]], ...] = (
+    {"ttft": (0.2, 0.9), "tpot": (0.05, 0.9), "e2e": (2.0, 0.9)},
+    {"ttft": (1.0, 0.9), "tpot": (0.1, 0.9), "e2e": (8.0, 0.9), "stall": (0.5, 0.9)},
+    {"ttft": (5.0, 0.95), "stall": (0.05, 0.99)},
 )
+"""Objective to its threshold in seconds and the share of requests that meets it."""
 LANES = (
     {"default": "interactive", "header": "x-lane", "names": ["batch"]},
     {"default": "interactive", "header": "x-lane", "names": ["batch", "voice"]},
@@ -48,6 +39,7 @@ LANES = (
 )
 REFUSALS = (b"429 Too Many Requests", b"503 Service Unavailable", b"400 Bad Request", b"500 Internal Server Error")
 WORDS = ("the", "queue", "prefill", "naïve", 'said "so"', "line\n", "\U0001f600", "a" * 40, "b" * 1500)
+EVENT_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 @dataclass
@@ -65,23 +57,13 @@ class Running:
     """Bytes that the engine could not send yet."""
 
 
-class Told(Walk):
-    """A walk with a log, a history and a diagnosis, played by chance."""
+class Told(Inside):
+    """A pod whose life is drawn by chance."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.text = io.BytesIO()
-        super().__init__(
-            engine=Engine("vllm", ["tiny"]),
-            mints=True,
-            objectives=_objectives(self.draw.choice(AIMS)),
-            estimate=True,
-            limits=ROOMY,
-        )
-        self.logs = Logs(LogConfig(level="debug", format="json"), self.text, self.clock)
-        self.observers.settlement.log = self.logs.request
-        self.history = History(self.metrics, at=self.clock.now)
-        self.live = LiveDiagnosis(self.history)
+        super().__init__(self.text, self.draw.choice(PROMISES), **ROOMY)
         self.running: list[Running] = []
         self.ended_ids: list[str] = []
         self.asked = 0
@@ -109,7 +91,8 @@ class Told(Walk):
                 self.scrape_at += SCRAPE_EVERY
                 self._scrape()
         self.stands_still(60.0)
-        self.settlement.expire(self.clock.later(60.0))
+        self.clock.later(60.0)
+        self.tick()
         self._scrape()
 
     def _pass_time(self) -> None:
@@ -118,12 +101,10 @@ class Told(Walk):
             self.stands_still(self.draw.choice((0.5, 4.0, 40.0)))
         if self.clock.now - self.ticked_at >= 1.0:
             self.ticked_at = self.clock.now
-            while self.settlement.expire(self.clock.now):
-                pass
-            for _ in self.traffic.sweep_in_turns(self.look):
-                pass
-            if self.draw.random() < 1.0 / PERIOD_SECONDS:
-                self.live.learn(run_now(self.history.tick(self.clock.now)))
+            self.tick()
+            self.stands_still(0.0)
+            if self.draw.random() < 1.0 / TICK_EVERY_SECONDS:
+                self.diagnosed(told=False)
         self.running = [each for each in self.running if not (each.ended or each.client.lost)]
 
     def _ask(self) -> None:
@@ -217,7 +198,7 @@ class Told(Walk):
             yield b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(whole)
             yield whole.encode()
             return
-        yield EVENT_STREAM % b""
+        yield EVENT_STREAM
         yield event(_chunk(response_id, {"role": "assistant", "content": ""}))
         for token in range(tokens):
             parts = [
@@ -250,54 +231,39 @@ class Told(Walk):
     def _report(self) -> None:
         """A report of the engine comes by another way: late, double, of an unknown request, or against the wire."""
         draw = self.draw
-        report = EngineReport(draw.choice((0.0, 0.01, 5.0)), draw.choice((0.001, 0.2, None)), draw.choice((0.0, 1.0)))
+        times = (draw.choice((0.0, 0.01, 5.0)), draw.choice((0.001, 0.2, None)), draw.choice((0.0, 1.0)))
         ids = [*self.ended_ids[-40:], *(one.response_id for one in self.running), "chatcmpl-0"]
-        if draw.random() < 0.5 or not self.settlement.minted:
-            self.settlement.reported(KeyedReport((response_key(draw.choice(ids)),), report))
+        if draw.random() < 0.5 or not (awaited := self.spans_awaited()):
+            self.reported(draw.choice(ids), *times)
             return
-        minted = draw.choice(list(self.settlement.minted.values())[-40:])
-        times = {"gen_ai.latency.time_in_queue": 0.01, "gen_ai.latency.time_in_model_prefill": draw.choice((0.01, 9.0))}
-        parent = draw.choice((minted.span_id, "00000000000000aa"))
-        span = Span(minted.trace_id, "00000000000000bb", parent, "llm_request", 10**18, 10**18 + 10**9, times)
-        self.settlement.span(span)
+        trace, parent = draw.choice(awaited[-40:])
+        told = {"gen_ai.latency.time_in_queue": 0.01, "gen_ai.latency.time_in_model_prefill": draw.choice((0.01, 9.0))}
+        self.span(trace, draw.choice((parent, "00000000000000aa")), told)
 
     def _reload(self) -> None:
-        lanes = self.draw.choice(LANES)
-        config = Config.model_validate(
-            {
-                "engine": {"url": "http://engine:8000", "models": ("tiny",)},
-                "lanes": lanes,
-                "prompt_buckets": {"edges": (512, 4096)},
-                "proxy": {
-                    "max_event_bytes": self.draw.choice((4096, 1024)),
-                    "include_usage": self.draw.choice(("auto", "never")),
-                },
-                "spans": {"receive": True},
-            }
-        )
-        self.instruments.recorder.admit_lanes(config.lanes.declared)
-        self.slo.replace(_objectives(self.draw.choice(AIMS)))
-        self.observers.apply(config)
+        lanes, draw = self.draw.choice(LANES), self.draw
+        asks = {"max_event_bytes": draw.choice((4096, 1024)), "include_usage": draw.choice(("auto", "never"))}
+        engine = {"url": "http://engine:8000", "models": ("tiny",)}
+        buckets = {"edges": (512, 4096)}
+        said = {"engine": engine, "lanes": lanes, "prompt_buckets": buckets, "proxy": asks, "spans": {"receive": True}}
+        self.reloaded(said, draw.choice(PROMISES))
 
     def _restart(self) -> None:
         """The engine's process ends, and another one begins."""
         for socket in self.pool.sockets:
             socket.lose(ConnectionResetError("the engine is gone"))
-        self.slo.engine_restarted()
-        assert self.instruments.estimates is not None
-        self.instruments.estimates.forget()
+        self.engine_restarted()
 
     def _scrape(self) -> None:
-        now = run_now(self.history.tick(self.clock.now))
-        self.live.learn(now)
-        measured = run_now(self.live.lanes(now, engine="vllm"))
-        document = json.dumps([one(diagnose(each)) for each in measured], sort_keys=True, indent=1, default=str)
+        document = json.dumps(self.diagnosed(told=True), sort_keys=True, indent=1, default=str).encode()
         self.logs.flush()
-        self.text.write(b"%b\n%b\n" % (self.page().encode(), document.encode()))
+        self.text.write(b"%b\n%b\n" % (self.page().encode(), document))
 
 
-def _objectives(aims: Aims) -> Objectives:
-    return Objectives({"interactive": dict.fromkeys(BUCKETS, aims), "voice": dict.fromkeys(BUCKETS, aims)})
+def event(data: bytes) -> bytes:
+    """One chunk with one event."""
+    framed = b"data: " + data + b"\n\n"
+    return b"%x\r\n%s\r\n" % (len(framed), framed)
 
 
 def _chunk(response_id: str, delta: dict[str, str], *, index: int = 0, finish: str | None = None) -> bytes:
