@@ -274,10 +274,10 @@ def engine_stalled(fleet: Fleet) -> str:
 def engines_coming_up(fleet: Fleet) -> str:
     """Query for the pods with an engine that was never up and may still load its model, as in the alert LLMEngineDown."""
     mine, limit = fleet.of(), f"{COMING_UP_SECONDS:.0f}"
-    began = f"process_start_time_seconds{{{mine}}}"
+    age = f"{c.SIDECAR_TIME_SECONDS.name}{{{mine}}} - process_start_time_seconds{{{mine}}}"  # a pod's clock may be off
     return (
         f"max by (pod) (max_over_time(llm_engine_up{{{mine}}}[{_WAS_UP_WINDOW}]) == 0"
-        f" and on ({', '.join(ONE_PROCESS)}) time() - {began} < {limit})"
+        f" and on ({', '.join(ONE_PROCESS)}) {age} < {limit})"
     )
 
 

@@ -769,7 +769,8 @@ CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "Unix time, in seconds, of the last successful load of the config.",
 )
 SIDECAR_TIME_SECONDS = Gauge(
-    "llm_sidecar_time_seconds", "Unix time by the clock of this pod. sidecar doctor compares it with Prometheus' clock."
+    "llm_sidecar_time_seconds",
+    "Unix time by the clock of this pod. sidecar doctor compares it with Prometheus' clock, and rules reckon the process's age by it.",
 )
 READY = Gauge("llm_sidecar_ready", "1 while /-/ready answers 200, else 0.")
 WITHOUT_PROXY = Gauge(
@@ -920,13 +921,13 @@ LEAN: tuple[Metric, ...] = (
     *(SLO_ROOT_MISSES_TOTAL, SLO_ROOT_CAUSE_MISSES_TOTAL),
     *(INCIDENT_AGE_SECONDS, INCIDENT_CONFIDENCE_RATIO, INCIDENT_SIZE_RATIO),
     *(SIDECAR_BUILD_INFO, EVENT_LOOP_CHECKS_TOTAL, TIMED_READS_TOTAL, CONFIG_LAST_RELOAD_SUCCESSFUL),
-    *(DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL),
+    *(DROPPED_TOTAL, LABEL_OVERFLOW_TOTAL, SIDECAR_TIME_SECONDS),
     # read by autoscaling (docs/scaling.md)
     *(REQUESTS_IN_FLIGHT, SLO_UNDECIDED_MISSES, ENGINE_REQUESTS_RUNNING, READY),
     # read by the gate of a rollout
     *(ANSWERS_TOTAL, EMPTY_ANSWERS_TOTAL, GOOD_REQUESTS_TOTAL),
     # one series each, or two: what runs, what changed, and what a header took out of the lanes
-    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, SIDECAR_TIME_SECONDS, WITHOUT_PROXY),
+    *(ENGINE_INFO, CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS, WITHOUT_PROXY),
     VERIFY_PROBES_TOTAL,
     # what has grown beside the root, for a person
     EVIDENCE_RATIO,

@@ -27,7 +27,8 @@ from tests.support.tools import need_tool
 
 RULES = Path(__file__).parents[2] / "alert_rules"
 RECORDING, ALERTS = "llm-recording.yml", "llm-alerts.yml"
-TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds", "llm_engine_up"}
+CLOCK = "llm_sidecar_time_seconds"
+TARGETS = {"up", "llm_sidecar_build_info", "process_start_time_seconds", "llm_engine_up", CLOCK}
 """Series that rules read target by target."""
 JOB, POD, MODEL, LANE = "sidecar", "engine-0", "small", "interactive"
 """Labels of a scenario's subject, unless it says otherwise."""
@@ -108,6 +109,17 @@ class Scenario:
         left = 1 + sum(steps for steps, _ in self._each([None])) - before
         age = before * self.step_seconds - began_seconds
         self._add(metric, pod, labels, [_unseen(before), _run(age, self.step_seconds, left)])
+
+    def began(self, *at_seconds: float | None, ahead_seconds: float = 0, pod: str = POD, **labels: str) -> None:
+        """When the sidecar's process began, and its clock, which is ahead of Prometheus'. None: it is not scraped."""
+        self.shows(
+            "process_start_time_seconds",
+            *(None if at is None else at + ahead_seconds for at in at_seconds),
+            pod=pod,
+            **labels,
+        )
+        steps = sum(steps for steps, _ in self._each([None]))
+        self._add(CLOCK, pod, labels, [_run(ahead_seconds, self.step_seconds, 1 + steps)])
 
     # --- what comes of it ------------------------------------------------------------------------------------------------
 

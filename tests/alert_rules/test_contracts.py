@@ -174,6 +174,7 @@ LATER = {
     "llm_engine_restarts_total": "begins at 0 with the first reading of the engine's metrics",
     "llm_sidecar_config_last_reload_successful": "app.py sets it before it listens",
     "llm_sidecar_build_info": "app.py sets it before it listens",
+    "llm_sidecar_time_seconds": "set at each scrape",
 }
 """Series that rules read and a fresh page does not show, each with the reason why nothing is lost by it."""
 

@@ -11,7 +11,6 @@ from sidecar.metrics.catalogue import (
     INCIDENT_SIZE_RATIO_HIGH,
     INCIDENT_SIZE_RATIO_LOW,
     OTLP_DROPPED_TOTAL,
-    SIDECAR_TIME_SECONDS,
     STREAM_EVENTS_PER_READ,
     USAGE_STOPPED,
     WITHOUT_PROXY,
@@ -39,7 +38,6 @@ def test_writing_them_again_changes_nothing() -> None:
 READ_INSIDE = {
     STREAM_EVENTS_PER_READ.name: "the signs of a pod (`observe/`)",
     INCIDENT_SHOWN_AGE_SECONDS.name: "the diagnosis, which tells when misses last showed a root",
-    SIDECAR_TIME_SECONDS.name: "the doctor, which tells how far the pod's clock is off",
     INCIDENT_SIZE_RATIO_LOW.name: "the diagnosis, which tells the interval of a size",
     INCIDENT_SIZE_RATIO_HIGH.name: "as above",
     OTLP_DROPPED_TOTAL.name: "the doctor, which tells how spans are sent alone",

@@ -55,7 +55,6 @@ READ_BESIDE = {
     c.GOOD_REQUESTS_TOTAL: "the gate",
     c.ENGINE_INFO: "the dashboards' notes on deploys",
     c.CONFIG_LAST_RELOAD_SUCCESS_TIMESTAMP_SECONDS: "the dashboards' notes on reloads",
-    c.SIDECAR_TIME_SECONDS: "sidecar doctor",
     c.WITHOUT_PROXY: "sidecar doctor, and a person, who sees which requests are counted at all",
     c.EVIDENCE_RATIO: "a person, who sees what has grown beside the root",
     c.VERIFY_PROBES_TOTAL: "a person, who sees what a header takes out of the lanes",

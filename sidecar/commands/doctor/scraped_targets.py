@@ -4,6 +4,7 @@ A process is recognised by `process_start_time_seconds`: the value on its own pa
 are no proof, because a Service or a port of another pod answers as well. Pure.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,22 +167,46 @@ def _ours_that_are_down(targets: Sequence[Mapping[str, Any]], asked: str) -> lis
     return [target for _, target in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
+_REMEDIES = (
+    (
+        "refused",
+        "nothing listens there: see whether the pod runs, and whether web.listen_address has this port and is not a loopback address",
+    ),
+    (
+        "deadline|timeout|no route|unreachable",
+        "a NetworkPolicy or a firewall may keep Prometheus out: let it reach the admin port (docs/attach.md)",
+    ),
+    ("no such host", "the name has no address: let Prometheus scrape the pods' own addresses (docs/attach.md)"),
+    (
+        "status (429|503)",
+        "too much asks it at once, or a proxy on the way refuses: let no more than two Prometheus scrape it",
+    ),
+    ("status 421", "add the host by which Prometheus asks to web.allowed_hosts (docs/access.md)"),
+    ("status 40[13]", "give Prometheus the user and the password of the admin side (docs/access.md)"),
+    (
+        "limit exceeded|exceeds",
+        "raise sample_limit, body_size_limit or the label limits of this scrape_config; `sidecar check` says how many series there are",
+    ),
+    (
+        "tls:|x509|malformed HTTP|HTTP response to HTTPS",
+        "let scheme and tls_config of the scrape_config fit the admin side (docs/access.md)",
+    ),
+    (
+        "EOF|reset by peer",
+        "something between them ends the connection, such as a mesh that demands its own TLS: keep the admin port out of it (docs/attach.md)",
+    ),
+    (
+        "status |start token|Content-Type|invalid|unsupported",
+        "let metrics_path be /metrics and the port that of the admin side: another server answers there",
+    ),
+)
+"""Words of Prometheus' `lastError`, and what to do: the first that is found holds."""
+
+
 def _remedy(error: str) -> str:
-    if "refused" in error:
-        return "nothing listens there: see whether the pod runs, and whether web.listen_address has this port and is not a loopback address"
-    if "deadline" in error or "timeout" in error or "no route" in error:
-        return "a NetworkPolicy or a firewall may keep Prometheus out: let it reach the admin port (docs/attach.md)"
-    if "421" in error:
-        return "add the host by which Prometheus asks to web.allowed_hosts (docs/access.md)"
-    if "404" in error:
-        return "let metrics_path be /metrics and the port that of the admin side: another server answers there"
-    if "401" in error or "403" in error:
-        return "give Prometheus the user and the password of the admin side (docs/access.md)"
-    if "sample" in error or "limit" in error:
-        return "raise sample_limit (and label limits) of this scrape_config; `sidecar check` says how many series there are"
-    if "tls" in error or "x509" in error or "HTTP response to HTTPS" in error:
-        return "let scheme and tls_config of the scrape_config fit the admin side (docs/access.md)"
-    return "let it reach the admin port: address, port, NetworkPolicy"
+    said = error.rpartition('/metrics": ')[2]  # an address has any words in it
+    found = (do for words, do in _REMEDIES if re.search(words, said))
+    return next(found, "let it reach the admin port: address, port, NetworkPolicy")
 
 
 def _of_target(read: Read, mine: Mapping[str, str]) -> Finding:

@@ -137,10 +137,10 @@ def up(*values: float | None) -> Happens:
     return gauge("llm_engine_up", *values)
 
 
-def pod_since(minute: float, *values: float) -> Happens:
+def pod_since(minute: float, *values: float, ahead_seconds: float = 0) -> Happens:
     """The sidecar's process began then, and the engine is up or not; promtool's clock begins at 0."""
     build = gauge("llm_sidecar_build_info", 1, version="1")
-    return of(gauge("process_start_time_seconds", minute * 60), build, up(*values))
+    return of(lambda scenario: scenario.began(minute * 60, ahead_seconds=ahead_seconds), build, up(*values))
 
 
 IS_DOWN, RESTARTED = "LLMEngineDown page", "LLMEngineRestarted ticket"
@@ -159,6 +159,18 @@ DOWN.cases(
 DOWN.cases(
     (36,),
     ("an engine that loads its model", "It has half an hour for that.", pod_since(0, 0), {5: "", 29: "", 31: IS_DOWN}),
+    (
+        "an engine that loads in a pod whose clock is an hour slow",
+        "It has half an hour too.",
+        pod_since(0, 0, ahead_seconds=-3600),
+        {5: "", 29: "", 31: IS_DOWN},
+    ),
+    (
+        "an engine that loads in a pod whose clock is an hour ahead",
+        "It has half an hour, and no more.",
+        pod_since(0, 0, ahead_seconds=3600),
+        {29: "", 31: IS_DOWN},
+    ),
     ("an engine that is down in an old pod", "That is no loading.", pod_since(-60, 0), {5: IS_DOWN, 35: IS_DOWN}),
     (
         "an engine that loads beside something older",
@@ -171,14 +183,14 @@ DOWN.cases(
 
 def restarted(*values: float | None) -> Happens:
     """The sidecar restarts after the first span, in the same pod; promtool's clock begins at 0."""
-    return of(gauge("process_start_time_seconds", 0, 600), up(*values))
+    return of(lambda scenario: scenario.began(0, 600), up(*values))
 
 
 def another_pod(scenario: Scenario) -> None:
     """A stateful set makes a pod of the same name at another address, whose engine loads its model."""
     scenario.shows("llm_engine_up", 1, None)
     scenario.shows("llm_engine_up", None, 0, instance="10.0.0.9:9901")
-    scenario.shows("process_start_time_seconds", None, 600, instance="10.0.0.9:9901")
+    scenario.began(None, 600, instance="10.0.0.9:9901")
 
 
 DOWN.cases(
@@ -196,7 +208,7 @@ DOWN.cases(
     (
         "a sidecar that restarts while its engine is long down",
         "The page stays.",
-        of(gauge("process_start_time_seconds", 0, 0, 3000), up(1, 0, 0)),
+        of(lambda scenario: scenario.began(0, 0, 3000), up(1, 0, 0)),
         {8: IS_DOWN, 49: IS_DOWN, 51: IS_DOWN, 59: IS_DOWN},
     ),
 )

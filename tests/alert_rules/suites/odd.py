@@ -84,7 +84,7 @@ for name, promise, happens, pages in (
 for since, told in ((5.25, ""), (4.75, UNNAMED)):
 
     def young(scenario: Scenario, since: float = since, told: str = told) -> None:
-        scenario.shows("process_start_time_seconds", since * 60, pod="engine-0")
+        scenario.began(since * 60, pod="engine-0")
         fleet((WELL, undecided()), FINE)(scenario)
         scenario.alerts(13.0, *([told] if told else []))
 

@@ -214,6 +214,22 @@ BREAKS: dict[str, tuple[Callable[[Evidence], None], Link, str]] = {
         Link.SCRAPE,
         "-> let metrics_path",
     ),
+    **{
+        f"target: {error}": (down(f'Get "http://limit-refused:9901/metrics": {error}'), Link.SCRAPE, f"-> {do}")
+        for error, do in {
+            "dial tcp: lookup llama-0: no such host": "the name has no address",
+            "dial tcp 10.0.0.7:9901: connect: network is unreachable": "a NetworkPolicy",
+            "EOF": "something between them ends the connection",
+            "read tcp 10.0.0.1:5->10.0.0.7:9901: read: connection reset by peer": "something between them",
+            "server returned HTTP status 503 Service Unavailable": "too much asks it at once",
+            'malformed HTTP response "\\x15\\x03"': "let scheme and tls_config",
+            "body size limit exceeded": "raise sample_limit, body_size_limit",
+            'expected a valid start token, got "<"': "let metrics_path",
+            'received unsupported Content-Type "text/html"': "let metrics_path",
+            "server returned HTTP status 403 Forbidden": "give Prometheus the user",
+            "server returned HTTP status 421 Misdirected Request": "add the host",
+        }.items()
+    },
     "target of a proxy": (down(REFUSED_BY, **PROXY), Link.SCRAPE, "no target of Prometheus is a sidecar, out of 1"),
     "twice": (
         prometheus("sidecars", vector((TARGET, STARTED), ({**TARGET, "job": "b"}, STARTED))),

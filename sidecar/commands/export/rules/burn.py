@@ -7,6 +7,7 @@ config and target. Windows above 5 minutes are sums of the recorded 5-minute sum
 from dataclasses import dataclass
 
 from sidecar.commands.export.rules.rule import Record
+from sidecar.metrics.catalogue import SIDECAR_TIME_SECONDS
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD, ONE_PROCESS
 
 
@@ -18,6 +19,8 @@ POD_LABELS = ", ".join(ONE_POD)
 """Labels of one pod; its engine may serve several models."""
 INSTANCE_LABELS = ", ".join(ONE_PROCESS)
 """Labels of one process."""
+PROCESS_AGE = f"{SIDECAR_TIME_SECONDS.name} - process_start_time_seconds"
+"""Seconds since a sidecar's process began, whatever its pod's clock says: both instants are that clock's."""
 WHICH_POD = f"{ENGINE_LABELS}, model, pod"
 """Labels of one model on one pod."""
 

@@ -4,7 +4,7 @@ The phase of a lane's alert is static, so that a route can be read from the file
 """
 
 from sidecar.commands.export.rules.annotations import SLOWLY, burn_annotations, pod_annotations
-from sidecar.commands.export.rules.burn import PAGING, POD_LABELS, WHICH_POD, WHO
+from sidecar.commands.export.rules.burn import PAGING, POD_LABELS, PROCESS_AGE, WHICH_POD, WHO
 from sidecar.commands.export.rules.root_rules import (
     FLEET,
     IS_ODD,
@@ -102,7 +102,7 @@ def _ticket(phase: str, name: str, bases: tuple[str, str]) -> Alert:
     )
 
 
-_FIRST_MINUTES = "(time() - process_start_time_seconds < 300)"
+_FIRST_MINUTES = f"({PROCESS_AGE} < 300)"
 """A process that has just begun decides little, and its engine may be cold: misses without a root tell no fault yet."""
 
 

@@ -8,7 +8,7 @@ alert is that of its cause in the closed table (`sidecar/pod/causes.py`). Gauges
 from functools import partial
 
 from sidecar.commands.export.rules.annotations import PERCENT, links, most_on, told_apart
-from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS
+from sidecar.commands.export.rules.burn import ENGINE_LABELS, INSTANCE_LABELS, PAGING, POD_LABELS, PROCESS_AGE
 from sidecar.commands.export.rules.root_rules import ODD
 from sidecar.commands.export.rules.rule import Alert
 from sidecar.metrics.target_labels import ONE_ENGINE, ONE_POD
@@ -90,7 +90,7 @@ def engine_alerts(bases: Bases) -> tuple[Alert, ...]:
                 llm_engine_up == 0 and on ({POD_LABELS}) ALERTS{{{other_pages},pod!=""}}
               )
               unless on ({INSTANCE_LABELS}) (
-                max_over_time(llm_engine_up[2h]) == 0 and on ({INSTANCE_LABELS}) time() - process_start_time_seconds < 1800
+                max_over_time(llm_engine_up[2h]) == 0 and on ({INSTANCE_LABELS}) {PROCESS_AGE} < 1800
               )
             )
             """,
