@@ -8,7 +8,9 @@ from typing import Any
 
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, ScalarEvent
+from ruamel.yaml.nodes import MappingNode
+from ruamel.yaml.resolver import VersionedResolver
 
 
 MOST_LEVELS = 100
@@ -37,7 +39,9 @@ class BoundedComposer(Composer):
         is_alias = isinstance(event, AliasEvent)
         values, levels = self._anchored.get(event.anchor, (0, 0)) if is_alias else (1, 1)
         self._values, self._repeated = before + values, self._repeated + values * is_alias
+        is_key = isinstance(parent, MappingNode) and index is None
         beyond = {
+            "this key is no word": is_key and (levels > 1 or not isinstance(event, AliasEvent | ScalarEvent)),
             "an alias stands in what it names": not values and event.anchor in self.anchors,
             f"this is nested deeper than {MOST_LEVELS} levels": self._level + levels > MOST_LEVELS,
             f"aliases repeat more than {MOST_REPEATED} values": self._repeated > MOST_REPEATED,
@@ -53,3 +57,12 @@ class BoundedComposer(Composer):
             self._anchored[event.anchor] = self._values - before, self._deepest - self._level + 1
         self._level, self._deepest = self._level - 1, max(deepest, self._deepest)
         return node
+
+
+class WithoutDates(VersionedResolver):
+    """ruamel's resolver, to which a date is a word, as it is to Kubernetes (resolve.go of yaml.v2, which sigs.k8s.io/yaml has)."""
+
+    def add_version_implicit_resolver(self, version: Any, tag: Any, regexp: Any, first: Any) -> None:
+        """Leave a kind of plain scalars out, or know it."""
+        if not str(tag).endswith(":timestamp"):
+            super().add_version_implicit_resolver(version, tag, regexp, first)

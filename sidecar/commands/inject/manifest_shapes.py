@@ -24,7 +24,7 @@ _CONTAINER_SHAPE: dict[str, Any] = {
     "image": str,
     "command": _WORDS_SHAPE,
     "args": _WORDS_SHAPE,
-    "env": [{}],
+    "env": [{"name": str, "value": str}],
     "ports": _PORTS,
     "lifecycle": {"preStop": _ASKS, "postStart": _ASKS},
     "startupProbe": _ASKS,

@@ -20,7 +20,6 @@ Object = dict[str, Any]
 _NO_CHARACTER = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that a YAML stream cannot hold (YAML 1.2.2, 5.1), comments and markers included; a terminal obeys some of them."""
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|$)[^\n]*\n?", re.MULTILINE)
-_KINDS_OF_LISTS = ("List", "ConfigMapList")
 _WIDEST = 1 << 20
 """Columns. No text is folded anew."""
 _SEQUENCE_IN_MAP = re.compile(
@@ -128,7 +127,7 @@ def _parsed(text: str, source: str, first_line: int) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"{source}:{first_line + mark.line}:{mark.column + 1}" if mark else f"{source}:{first_line}"
         if isinstance(error, BeyondBoundError):
-            raise ManifestError(f"{place}: {error.problem}, and is not read") from None
+            raise ManifestError(f"{place}: {error.problem}, and is not read{_hint(text)}") from None
         raise ManifestError(f"{place}: this is no YAML: {error.problem or error.context}{_hint(text)}") from None
     except (YAMLError, ValueError) as error:
         raise ManifestError(f"{source}:{first_line}: this is no YAML: {str(error).splitlines()[0]}") from None
@@ -152,7 +151,7 @@ def _objects(root: Any) -> Iterator[Object]:
         for one in root:
             yield from _objects(one)
     elif isinstance(root, dict) and isinstance(root.get("kind"), str):
-        if root["kind"] in _KINDS_OF_LISTS and isinstance(root.get("items"), list):
+        if root["kind"].endswith("List") and isinstance(root.get("items"), list):
             for one in root["items"]:
                 yield from _objects(one)
         else:
@@ -204,10 +203,10 @@ def _below(node: Any) -> Iterable[Any]:
 def _yaml(text: str) -> Any:
     from ruamel.yaml import YAML  # noqa: PLC0415  as above
 
-    from sidecar.commands.inject.bounded_yaml import BoundedComposer  # noqa: PLC0415  as above
+    from sidecar.commands.inject.bounded_yaml import BoundedComposer, WithoutDates  # noqa: PLC0415  as above
 
     yaml = YAML()
-    yaml.Composer = BoundedComposer
+    yaml.Composer, yaml.Resolver = BoundedComposer, WithoutDates
     yaml.preserve_quotes = True
     yaml.width = _WIDEST
     yaml.allow_duplicate_keys = False

@@ -61,7 +61,7 @@ def named_ports(spec: Object) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in runs_in(spec):
         for port in each.get("ports") or ():
-            if "name" in port and port.get("protocol", "TCP") == "TCP":
+            if port.get("name") and is_tcp(port):
                 found.setdefault(str(port["name"]), int(port["containerPort"]))
     return found
 
@@ -72,8 +72,7 @@ def ports_asked(one: Object) -> list[int]:
     if is_pool(one):
         asked = [spec.get("targetPortNumber"), *(each.get("number") for each in spec.get("targetPorts") or ())]
     else:
-        there = [each for each in spec.get("ports") or () if each.get("protocol", "TCP") == "TCP"]
-        asked = [each.get("targetPort", each.get("port")) for each in there]
+        asked = [_target(each) for each in spec.get("ports") or () if is_tcp(each)]
     return [each for each in asked if isinstance(each, int)]
 
 
@@ -82,8 +81,17 @@ def asked_at(one: Object, path: Path) -> object:
     spec = one["spec"]
     if is_pool(one):
         return spec["targetPorts"][path[2]]["number"] if len(path) > 2 else spec["targetPortNumber"]
-    entry = spec["ports"][path[2]]
-    return entry.get("targetPort", entry.get("port"))
+    return _target(spec["ports"][path[2]])
+
+
+def is_tcp(entry: Object) -> bool:
+    """Whether a port of a container, a Service or a policy is TCP's, as it is unless it says another protocol; null says none."""
+    return (entry.get("protocol") or "TCP") == "TCP"
+
+
+def _target(entry: Object) -> object:
+    """The port of pods that an entry of a Service asks for; absent, null, 0 and "" are its own number."""
+    return entry.get("targetPort") or entry.get("port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +152,11 @@ def routes_to(
 
 def _service_ports(one: Object, port: int, names: Mapping[str, int]) -> Iterator[Path]:
     for at, each in enumerate(one["spec"].get("ports") or ()):
-        target = each.get("targetPort", each.get("port"))
+        target = _target(each)
         own = (
             each.get("port") if one["spec"].get("clusterIP") == "None" else None
         )  # it maps none, and is what clients know
-        if each.get("protocol", "TCP") == "TCP" and port in (target, names.get(str(target)), own):
+        if is_tcp(each) and port in (target, names.get(str(target)), own):
             yield ("spec", "ports", at, "targetPort")
 
 
@@ -208,7 +216,7 @@ def other_ports(route: Route, port: int) -> list[int]:
 
 def covers(entry: Object, port: int, names: Mapping[str, int]) -> bool:
     """Whether an entry of a policy's ports is about this one: by its number, its name, or a range."""
-    if entry.get("protocol", "TCP") != "TCP":
+    if not is_tcp(entry):
         return False
     first = entry.get("port")
     if isinstance(first, int) and isinstance(entry.get("endPort"), int):

@@ -57,14 +57,15 @@ TOO_DEEP, TOO_OFTEN = (
         (CHAIN, f"standard input:100:12: {TOO_DEEP}"),
         (nested(400), f"standard input:2:103: {TOO_DEEP}"),
         (nested(400, "{a: ", "}"), f"standard input:2:397: {TOO_DEEP}"),
-        ("kind: A\n? " + "[" * 400 + "]" * 400 + "\n: 1\n", f"standard input:2:102: {TOO_DEEP}"),
+        ("kind: A\n? " + "[" * 400 + "]" * 400 + "\n: 1\n", "standard input:2:3: this key is no word"),
+        ("kind: A\na: &a {b: 1}\nc: {*a : 2}\n", "standard input:3:5: this key is no word"),
         ("kind: A\n" + "".join(f"{' ' * at}a:\n" for at in range(150)), f"standard input:101:100: {TOO_DEEP}"),
         ('{"kind": "A",\n"a": ' + "[" * 100_000 + "]" * 100_000 + "}", f"standard input:2:105: {TOO_DEEP}"),
         ('{"kind": "A",\n"a": ' + "[" * 200 + "]" * 200 + "}", f"standard input:2:105: {TOO_DEEP}"),
         ("kind: A\n--- # \x1b[31m\nkind: B\n", "standard input:2:7: this is no YAML: the character U+001B"),
         ('{"kind": "\x9b"}', "standard input:1:11: this is no YAML: the character U+009B"),
     ],
-    ids=["laughs", "more laughs", "merges", "itself", "the name of an earlier one", "a chain", "lists", "maps", "a key", "lines",
+    ids=["laughs", "more laughs", "merges", "itself", "the name of an earlier one", "a chain", "lists", "maps", "a key", "an alias as a key", "lines",
          "JSON that Python's reader refuses", "JSON", "a marker", "a raw character"],
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["inject", "uninject", "bypass"])

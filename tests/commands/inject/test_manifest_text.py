@@ -155,3 +155,19 @@ def test_json_keeps_its_ends_of_lines_and_escapes_what_a_terminal_obeys() -> Non
     document.objects[0]["b"], document.changed = 2, True
 
     assert document.written() == text.replace("1", "2")
+
+
+def test_a_date_is_a_word_as_it_is_to_kubernetes() -> None:
+    text = "kind: A\nlabels: {since: 2024-08-06}\nargs: [2024-08-06T10:00:00Z, 1]\n"
+    (document,) = read(text, "x.yaml")
+    document.changed, document.objects[0]["kind"] = True, "B"
+
+    assert document.objects[0]["labels"] == {"since": "2024-08-06"}
+    assert document.written() == text.replace("A", "B", 1)
+
+
+@pytest.mark.parametrize("kind", ["List", "DeploymentList"])
+def test_a_list_of_any_kind_is_its_objects(kind: str) -> None:
+    (document,) = read(f"kind: {kind}\nitems: [{{kind: A}}, {{kind: B}}]\n", "x.yaml")
+
+    assert [one["kind"] for one in document.objects] == ["A", "B"]

@@ -44,6 +44,7 @@ BESIDE: dict[bool, tuple[int, int]] = {True: (8000, 18000), False: (8900, 8000)}
     ("ports", "lets_in"),
     [
         ([{"port": 8000}], ENGINES),
+        ([{"port": 8000, "protocol": None}], ENGINES),
         ([{"port": 7990, "endPort": 8010}], ENGINES),
         ([{"port": 8000, "endPort": 9000}], [8000, 8900]),
         ([{"port": 8000, "endPort": 18000}], [8000, 8900, 18000]),
@@ -225,3 +226,13 @@ def test_what_states_no_namespace_stands_where_the_rest_does(pods: str, service:
     _, lines = lines_of(named(namespace=pods), leads)
 
     assert any("asks for its number" in line for line in lines)
+
+
+@pytest.mark.parametrize("target", [{"targetPort": None}, {"targetPort": 0}, {"targetPort": "", "protocol": None}])
+def test_a_service_whose_chart_left_its_target_empty_asks_for_its_own_number(target: dict[str, Any]) -> None:
+    """Kubernetes takes null, 0 and "" for what is not stated."""
+    empty = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 8000, **target}]}}
+    (found,), done = attached(empty, moves=False)
+
+    assert found["spec"]["ports"] == [{"port": 8000, **target, "targetPort": 8900}]
+    assert done.in_steps != []
