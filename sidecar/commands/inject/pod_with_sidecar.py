@@ -34,6 +34,8 @@ _EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _EVICTABLE_VOLUMES = f"{_EVICTABLE}-local-volumes"
 _STATE = "sidecar-state"
 """Its volume on the disk of the node."""
+_OF_A_SERVICE = re.compile(r"(?<!KUBERNETES)_(?:SERVICE_(?:HOST|PORT)|PORT_\d+_(?:TCP|UDP))")
+"""The name of a variable that a pod has of each Service of its namespace; those of Kubernetes' own it has in any case."""
 _ORDINARY_PORTS, _OPENS_PORTS = 1024, "net.ipv4.ip_unprivileged_port_start"
 """The first port on which any user may listen, unless this sysctl of the pod says another (ip-sysctl of Linux; Kubernetes counts it as safe)."""
 
@@ -91,7 +93,7 @@ def attach(
         edited.append((*place.spec, "volumes"), volume)
     edited.append((*place.spec, "initContainers" if native else "containers"), container)
     edited.set((*place.metadata, "labels", ATTACHED), IS_ATTACHED)
-    if spec.get("enableServiceLinks") is None:
+    if spec.get("enableServiceLinks") is None and not _OF_A_SERVICE.search(json.dumps(spec, default=str)):
         edited.set((*place.spec, "enableServiceLinks"), False)
     if stop:
         edited.set((*place.spec, "terminationGracePeriodSeconds"), stop.grace_seconds)

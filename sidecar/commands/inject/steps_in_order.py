@@ -82,7 +82,8 @@ def led_first(objects: Sequence[Object], *, no_service: bool) -> tuple[list[Obje
             for each in routes
             if each.by_number and not _is_signed(each.one)
         ]
-        if not routes and not no_service and pods.kind.led is Led.BY_SERVICES:
+        past = routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, engine, objects)
+        if not routes and not any(past) and not no_service and pods.kind.led is Led.BY_SERVICES:
             cannot.append(
                 f"what leads to port {listens} of {called(pods.one)} is not in these manifests: give it too, or let it lead to port {engine}"
                 " and say --no-service then"

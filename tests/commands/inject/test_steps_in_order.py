@@ -294,6 +294,18 @@ def test_a_service_that_was_turned_by_hand_is_the_owners_to_lead_back(
     assert "leads to port 8900, and `sidecar inject` did not write that: let it lead to port 8000 before" in said
 
 
+def test_pods_whose_second_step_never_came_go_back_in_one(tmp_path: Path, capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """The Service of these manifests leads to the engines still."""
+    out = folder(tmp_path, TURNED)
+    given = {f"{one['kind']} {one['metadata']['name']}": one for one in yaml.safe_load_all(TURNED) if one}
+    pods = {f"{one['kind']} {one['metadata']['name']}": one for one in objects_in(out / "1-pods/manifests.yaml")}
+    capsys.readouterr()
+    code, back, _ = run(["uninject"], capsys, monkeypatch, yaml.safe_dump_all([*{**given, **pods}.values()]))
+
+    assert code == 0
+    assert keyed([*yaml.safe_load_all(back)]) == keyed([*given.values()])
+
+
 def test_a_policy_stays_open_until_the_last_pod_has_lost_its_sidecar(tmp_path: Path) -> None:
     policy = {
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "p"},
