@@ -20,10 +20,10 @@ from enum import Enum
 from typing import Any
 
 from sidecar.commands.inject.edited_object import Edited
-from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find
+from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, engine_of, find, out_of_sight
 from sidecar.commands.inject.manifest_shapes import odd_shapes
 from sidecar.commands.inject.manifest_text import Document, Object
-from sidecar.commands.inject.named_elsewhere import followed, places, told_elsewhere
+from sidecar.commands.inject.named_elsewhere import counting, followed, places, told_elsewhere
 from sidecar.commands.inject.pod_with_sidecar import (
     ADMIN,
     ATTACHED,
@@ -238,16 +238,22 @@ def _refuse_unknown(objects: Sequence[Object], workloads: Sequence[Pods], settin
     """A workload that asks for a sidecar, and whose pods cannot be found, would be left out in silence."""
     known = {id(each.one) for each in workloads}
     for one in objects:
-        leads = is_service(one) or is_pool(one)
-        if asks_by_name(one) and id(one) not in known and not leads:
-            kind = one.get("kind")
-            if kind_of(one, settings.further_kinds) is None:
-                done.refused.append(
-                    f"{called(one)}: this kind is not known; if it has a pod's spec, say where:"
-                    f" --pod-spec-path={kind}={spec_of_pods(one) or 'spec.template.spec'}"
-                )
-            else:
-                done.refused.append(f"{called(one)}: it describes no pod of its own; label what makes its pods")
+        leads, at = is_service(one) or is_pool(one), spec_of_pods(one)
+        if id(one) in known or leads or _asked(one) == "false":
+            continue
+        if kind_of(one, settings.further_kinds) is not None:
+            why = "it describes no pod of its own; label what makes its pods"
+        else:
+            path = f"--pod-spec-path={one.get('kind')}={at or 'spec.template.spec'}"
+            why = f"this kind is not known; if it has a pod's spec, say where: {path}"
+        if asks_by_name(one):
+            done.refused.append(f"{called(one)}: {why}")
+        elif (
+            settings.every
+            and at
+            and any(engine_of(each) for _, each in containers_in(Edited(one).get((*at.split("."),))))
+        ):
+            done.lines.append(f"{called(one)} is left as it is: {why}")
 
 
 @dataclass(slots=True)
@@ -325,7 +331,9 @@ class _Work:
             labels = dict(pods.labels)
             routes = [*routes_to(labels, here, pods.spec, found.port, self.objects)] if by_routes else []
             further = (_further_ports(each, others) for each in routes if (others := other_ports(each, found.port)))
-            elsewhere = _asked_elsewhere(pods, found, self.objects) if by_routes and not found.is_certain else ""
+            elsewhere = (
+                _asked_elsewhere(pods, found, routes, self.objects) if by_routes and not found.is_certain else ""
+            )
             if why := next(further, elsewhere):
                 self.done.refused.append(f"{called(pods.one)}: {why}")
                 continue
@@ -446,6 +454,7 @@ class _Work:
         near = [one for one in self.objects if same_place(one, pods.one)]
         self._say(*followed(self.edited[id(pods.one)], annotations, was, now), indent="  ")
         self._say(*told_elsewhere(near, dict(pods.labels), way.routes, tokens, now), indent="  ")
+        self._say(*counting(near, pods.one, next(_sidecars(pods.spec))["resources"]), indent="  ")
 
     def let_scrapers_in(self) -> None:
         """Let what scrapes reach the admin port of each pod with a sidecar, or name it as closed."""
@@ -538,8 +547,11 @@ def _further_ports(route: Route, others: Sequence[int]) -> str:
     )
 
 
-def _asked_elsewhere(pods: Pods, found: Found, objects: Sequence[Object]) -> str:
-    """The Service that leads these pods to a port of which no container knows, while the engine's is not certain; empty if none does."""
+def _asked_elsewhere(pods: Pods, found: Found, routes: Sequence[Route], objects: Sequence[Object]) -> str:
+    """Why the port of the engine, which is not certain, may be another one; empty if nothing says so.
+
+    A Service leads these pods to a port of which no container knows; or nothing leads to the engine's, and what may state it is not seen.
+    """
     listed = {int(port["containerPort"]) for each in runs_in(pods.spec) for port in each.get("ports") or ()}
     known = listed | {found.port, found.metrics_port, TRAFFIC, ADMIN}
     for one in objects:
@@ -547,6 +559,8 @@ def _asked_elsewhere(pods: Pods, found: Found, objects: Sequence[Object]) -> str
             for port in ports_asked(one):
                 if port not in known:
                     return f"{called(one)} leads to {port}, the engine seems to be on {found.port}: say it by {ENGINE_PORT}"
+    if not routes and (unseen := out_of_sight(found)):
+        return f"the port of its engine may be in what {unseen} names, and nothing here leads to {found.port}: say it by {ENGINE_PORT}"
     return ""
 
 

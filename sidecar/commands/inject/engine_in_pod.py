@@ -53,6 +53,13 @@ _NO_ENGINE = re.compile(
     r"router|gateway|dcgm-exporter|envoy|istio|redis|lmcache|benchmark|guidellm|routing-sidecar|epp\b"
 )
 """Images that stand beside an engine and carry its name: vllm-router, production-stack's router, llm-d's routing sidecar."""
+_NO_SERVER = re.compile(
+    r"(?<!\S)(?:\S*/)?vllm\s+(?:bench|chat|complete|run-batch|collect-env)\b"
+    r"|\b(?:bench_serving|bench_one_batch|benchmark_\w+|run_batch)\b"
+)
+"""Words that start another program of an engine: one that asks a server, or reads its requests from a file."""
+_SERVES = re.compile(r"vllm\s+serve\b|_server\b")
+"""Words that start a server beside it."""
 _PORTS_OF_AN_API = ("http", "api", "http1", "serving", "openai", "server", "rest")
 """Names of a port that say: here is the API."""
 _HOST_FLAG = re.compile(r"(?<!\S)(?:--host|--hostname|--server-name|--http-address)[= ][\"']?([^\s\"']+)")
@@ -104,7 +111,8 @@ def engine_of(container: Object) -> Start | None:
     words = _ADDRESS.sub("", " ".join(words_of(container)))
     # The runtime of a KServe model is what its container runs, whatever the format of the model.
     text = f"{image} {words} {container.get('runtime', '')} {(container.get('modelFormat') or {}).get('name', '')}"
-    if _NO_ENGINE.search(image.rsplit("/", 1)[-1]) or _NO_ENGINE.search(str(container.get("name", ""))):
+    names = (image.rsplit("/", 1)[-1], str(container.get("name", "")))
+    if any(map(_NO_ENGINE.search, names)) or (_NO_SERVER.search(words) and not _SERVES.search(words)):
         return None
     return next((each for each in STARTS if re.search(each.known_by, text, re.IGNORECASE)), None)
 
@@ -153,6 +161,14 @@ def _refuse_not_plain(container: Object, engine: Start | None) -> None:
 
 def _has_flag(container: Object, flag: str) -> bool:
     return bool(re.search(rf"(?<!\S){re.escape(flag)}(?![\w-])", " ".join(words_of(container))))
+
+
+def out_of_sight(found: Found) -> str:
+    """The file, or the variables from elsewhere, that may state its port and are not in these manifests; "" if nothing may."""
+    if found.container.get("ports"):
+        return ""
+    of_variables = found.engine and found.engine.variable and found.container.get("envFrom")
+    return "envFrom" if of_variables else "--config" if _has_flag(found.container, "--config") else ""
 
 
 def _metrics_port(container: Object, engine: Start | None) -> int | None:
@@ -439,7 +455,10 @@ def _is_whole(words: str) -> bool:
     return words.count("(") == words.count(")") and words.count("`") % 2 == 0
 
 
-_OWN_HOST = r"(?<![\w.])(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])"
+_ASKS_ITSELF = re.compile(
+    rf"((?<![\w.])(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])):(\d+|{_SHELL_VARIABLE.pattern})"
+)
+"""An address of the pod itself, by a number or by a variable."""
 
 
 def asks_led(found: Found, names: Collection[str] | None, port: int) -> tuple[list[tuple[Path, Any]], list[str]]:
@@ -462,8 +481,10 @@ def asks_led(found: Found, names: Collection[str] | None, port: int) -> tuple[li
         changes += [((*place, way, "port"), port) for way in ways]
         words = (handler.get("exec") or {}).get("command") or ()
         for at, word in enumerate(words if port != was else ()):
-            text = re.sub(rf"({_OWN_HOST}):{was}(?!\d)", rf"\g<1>:{port}", str(word))
+            text = _ASKS_ITSELF.sub(
+                lambda asks: f"{asks[1]}:{port if _resolved(container, asks[2]) == str(was) else asks[2]}", str(word)
+            )
             changes += [((*place, "exec", "command", at), text)] if text != str(word) else []
-            if re.search(rf"(?<!\d){was}(?!\d)", text):
+            if re.search(rf"(?<!\d){was}(?!\d)", _resolved(container, text)):
                 told.append(f"its {place[-1]} runs a command that names {was}, and stays: the engine is on {port} now")
     return changes, told

@@ -5,6 +5,7 @@ below a key with `port`, or by an address of the pod itself, unless it chooses o
 Annotations of the pod that list ports, as a mesh reads them, are followed: its pods are made anew anyway.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -12,7 +13,7 @@ from sidecar.commands.inject.edited_object import Edited
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.pod_with_sidecar import ADMIN, ATTACHED
 from sidecar.commands.inject.ways_to_pods import Route, called, is_policy, is_service
-from sidecar.commands.inject.workload_kinds import Path, kind_of, unknown_pods
+from sidecar.commands.inject.workload_kinds import Path, kind_of, spec_of_pods
 
 
 _NO_PORT_OF_PODS = re.compile(
@@ -23,6 +24,8 @@ _TARGETS = ("Service", "InferencePool")
 _CHOOSES_PODS = ("selector", "podSelector", "workloadSelector", "endpointSelector")
 _KEY_OF_PORT = re.compile(r"(?<![A-Za-z])ports?(?![a-z])|Port")
 _OF_THE_POD = re.compile(r"(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]|):(\d+)")
+_RATIO = re.compile(r'"type": "(?:Resource|cpu|memory)"')
+"""A metric of an HPA, or a trigger of KEDA, that is the use of what pods ask for."""
 _LETS_IN = re.compile(r"(?:NetworkPolicy|AuthorizationPolicy)$")
 _OTHER_PROTOCOL = re.compile(r"(?:kubernetes\.io/)?(?:h2c?|http2|grpc|https|tls|wss)(?:-.*)?")
 
@@ -59,7 +62,7 @@ def places(
         is_here = any(all(_may_choose(spec.get(key), each) for key in _CHOOSES_PODS) for each in chosen)
         if not is_here or (targets and not targets & led.keys()):
             continue
-        if _NO_PORT_OF_PODS.fullmatch(str(one.get("kind"))) or is_policy(one) or kind_of(one, {}) or unknown_pods(one):
+        if _NO_PORT_OF_PODS.fullmatch(str(one.get("kind"))) or is_policy(one) or kind_of(one, {}) or spec_of_pods(one):
             spec, targets = {}, set()
         stated = (one.get("metadata") or {}).get("annotations") or {}
         theirs = {key: value for key, value in stated.items() if not key.startswith(f"{ATTACHED}/")}
@@ -86,6 +89,16 @@ def told_elsewhere(
         if _OTHER_PROTOCOL.fullmatch(said := str(entry.get("appProtocol") or entry.get("name"))):
             spoken = "and the sidecar speaks HTTP/1.1 without TLS: let it say http where a mesh or a gateway goes by it"
             yield f"{called(one)} calls this port {said}, {spoken}"
+
+
+def counting(objects: Sequence[Object], pods: Object, resources: Object) -> Iterator[str]:
+    """A line for each object that bounds or counts the CPU and memory of these pods, and so the sidecar's."""
+    for one in objects:
+        words = json.dumps(one.get("spec"), default=str)
+        target = [Edited(one).get(("spec", "scaleTargetRef", name)) for name in ("kind", "name")]
+        scales = target == [pods.get("kind"), Edited(pods).get(("metadata", "name"))] and _RATIO.search(words)
+        if scales or (one.get("kind") in ("LimitRange", "ResourceQuota") and re.search("cpu|memory", words)):
+            yield f"{called(one)} counts the sidecar too, with {json.dumps(resources)}: --cpu and --memory say others"
 
 
 def _may_choose(selector: object, labels: Mapping[str, object]) -> bool:

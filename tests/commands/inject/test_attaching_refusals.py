@@ -127,6 +127,17 @@ def test_a_kind_that_is_not_known_is_told_how_to_name_it() -> None:
     assert refused(copy.deepcopy(one), further_kinds={"ModelServer": ("spec", "pod", "spec")}) == ""
 
 
+def test_a_kind_that_is_not_known_is_named_where_all_are_meant_and_an_engine_is_in_it() -> None:
+    def said(pod: Any) -> list[str]:
+        one = {"apiVersion": "x.io/v1", "kind": "ModelServer", "metadata": {"name": "m"}, "spec": {"pod": pod}}
+        return attach_all(read(json.dumps(one), "x"), Settings(every=True)).lines
+
+    assert said(POD) == [
+        "ModelServer m is left as it is: this kind is not known; if it has a pod's spec, say where: --pod-spec-path=ModelServer=spec.pod"
+    ]
+    assert said({"containers": [{"name": "redis", "image": "redis"}]}) == []
+
+
 def test_a_rollout_that_only_names_a_deployment() -> None:
     one = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -369,6 +380,18 @@ def test_a_port_that_no_container_has_is_the_engines_for_all_that_is_known(leads
     assert refused(one, leads, port=9000) == ""
 
 
+LLAMA = {"name": "l", "image": "x/llama.cpp", "envFrom": [{"configMapRef": {"name": "c"}}]}
+
+
+@pytest.mark.parametrize(("engine", "unseen"), [(CONFIGURED[0], "--config"), (LLAMA, "envFrom")])
+def test_a_port_that_a_file_may_state_is_not_taken_for_the_usual_one(engine: dict[str, Any], unseen: str) -> None:
+    """A Service that leads there, or `ports`, tells it."""
+    told = f"the port of its engine may be in what {unseen} names, and nothing here leads to"
+
+    assert told in refused(deployment(containers=[engine]))
+    assert refused(deployment(containers=[{**engine, "ports": [{"containerPort": 8000}]}])) == ""
+
+
 BESIDE = {"name": "metrics", "image": "nvidia/dcgm-exporter", "ports": [{"containerPort": 9000}]}
 
 
@@ -417,7 +440,7 @@ def test_an_engine_on_a_unix_socket() -> None:
 def test_the_port_to_be_taken_is_another_containers() -> None:
     front = {"name": "nginx", "image": "nginx", "ports": [{"containerPort": 8000}]}
 
-    told = refused(deployment(containers=[CONFIGURED[0], front]))
+    told = refused(deployment(containers=[{**CONFIGURED[0], "args": ["--model=m"]}, front]))
 
     assert "its container nginx has port 8000 too, which the sidecar must take" in told
 

@@ -184,3 +184,42 @@ def test_what_names_the_number_keeps_it_the_port_of_traffic(tmp_path: Path, caps
         ports = document.objects[0]["spec"]["template"]["spec"]["initContainers"][-1]["ports"]
 
         assert [each["containerPort"] for each in ports if each["name"] == "traffic"] == [listens]
+
+
+SCALED = {"kind": "Deployment", "name": "x"}
+COUNTING = {
+    "LimitRange": one("LimitRange", "", limits=[{"type": "Container", "default": {"cpu": "200m"}}]),
+    "ResourceQuota": one("ResourceQuota", "", hard={"requests.memory": "1Gi"}),
+    "HorizontalPodAutoscaler": one("HorizontalPodAutoscaler", "autoscaling", scaleTargetRef=SCALED, metrics=[{"type": "Resource", "resource": {"name": "cpu"}}]),
+    "ScaledObject": one("ScaledObject", "keda.sh", scaleTargetRef=SCALED, triggers=[{"type": "memory"}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_what_counts_the_cpu_and_memory_of_the_pods_is_told(kind: str, injected: Injecting) -> None:
+    """A LimitRange may refuse the pod, and a use of CPU is divided by more."""
+    counts = f"{kind} x counts the sidecar too, with "
+
+    assert [line.startswith(counts) for line in injected(COUNTING[kind])[1]].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        one("ResourceQuota", "", hard={"pods": 3}),
+        {**COUNTING["ScaledObject"], "spec": {**COUNTING["ScaledObject"]["spec"], "scaleTargetRef": {"kind": "Deployment", "name": "y"}}},
+        one("HorizontalPodAutoscaler", "autoscaling", scaleTargetRef="x"),
+    ],
+    ids=["pods alone", "another workload", "an odd target"],
+)  # fmt: skip
+def test_what_counts_something_else_is_not_told(other: Any, injected: Injecting) -> None:
+    assert injected(other)[1] == injected()[1]
+
+
+def test_an_object_does_not_name_the_port_of_its_own_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its kind may be one that the user names."""
+    server = one("ModelServer", "x.io", pod={"containers": [{"name": "e", "image": "vllm/vllm-openai", "ports": [{"containerPort": 8000}]}]})  # fmt: skip
+    (tmp_path / "x.yaml").write_text(json.dumps(server))
+
+    assert main(["inject", "--all", IMAGE, "--pod-spec-path=ModelServer=spec.pod", str(tmp_path / "x.yaml")]) == 0
+    assert "names port" not in capsys.readouterr().err

@@ -143,12 +143,16 @@ def test_a_name_that_leads_to_the_sidecar_is_the_number_of_the_engine_in_its_own
         (["probe", "--port", "8000"], ["probe", "--port", "8000"], True),
         (["curl", "http://other:8000"], ["curl", "http://other:8000"], True),
         (["curl", "localhost:80001"], ["curl", "localhost:80001"], False),
+        (["curl", "localhost:$(PORT)"], ["curl", "localhost:18000"], False),
+        (["sh", "-c", "curl localhost:${PORT:-1}/x && curl localhost:$ELSE"], ["sh", "-c", "curl localhost:18000/x && curl localhost:$ELSE"], False),
+        (["sh", "-c", "nc -z localhost $PORT"], ["sh", "-c", "nc -z localhost $PORT"], True),
     ],
 )  # fmt: skip
 def test_a_probe_that_runs_a_command_asks_the_engine_at_its_new_port_or_is_told(
     words: list[str], moved: list[str], told: bool
 ) -> None:
-    found = pod({"livenessProbe": {"exec": {"command": words}}}, service=False)
+    env = [{"name": "PORT", "value": "8000"}, {"name": "ELSE", "value": "9"}]
+    found = pod({"livenessProbe": {"exec": {"command": words}}, "env": env}, service=False)
 
     assert found["containers"][0]["livenessProbe"]["exec"]["command"] == moved
     assert (
@@ -326,6 +330,28 @@ def test_the_server_that_a_client_asks_is_no_engine_of_its_own() -> None:
 
     assert asks == [None, None]
     assert engine_of({"image": "busybox", "args": ["ollama"]}) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "serves"),
+    [
+        ("vllm bench serve --host llm --port 8000", False),
+        ("python3 -m sglang.bench_serving --backend sglang --port 30000", False),
+        ("vllm run-batch -i in -o out", False),
+        ("vllm serve m & vllm bench serve", True),
+        ("python3 -m vllm.entrypoints.openai.api_server --served-model-name run_batch", True),
+    ],
+)
+def test_another_program_of_an_engine_is_none(words: str, serves: bool) -> None:
+    """Its port is that of the server that it asks."""
+    assert (engine_of({"image": "vllm/vllm-openai", "command": words.split()}) is not None) is serves
+
+
+@pytest.mark.parametrize(
+    ("word", "links"), [("$(REDIS_SERVICE_HOST)", None), ("$REDIS_PORT_6379_TCP_ADDR", None), ("$(KUBERNETES_SERVICE_HOST)", False)]
+)  # fmt: skip
+def test_a_pod_that_asks_for_the_variables_of_a_service_keeps_them(word: str, links: bool | None) -> None:
+    assert pod({"args": ["--model=m", f"--store={word}"]}).get("enableServiceLinks") is links
 
 
 def test_tritons_metrics_are_read_at_their_own_port() -> None:
