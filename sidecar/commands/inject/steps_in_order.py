@@ -71,9 +71,19 @@ def led_first(objects: Sequence[Object], *, no_service: bool) -> tuple[list[Obje
     cannot: list[str] = []
     for pods in attached_pods(objects):
         engine, listens = ports_of(pods) or (0, 0)
-        if listens != TRAFFIC or not _is_signed(pods.one):  # the engine listens on the sidecar's port again
+        if not _is_signed(pods.one):
             continue
-        routes = list(routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, listens, objects))
+        routes, past = (
+            list(routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, port, objects))
+            for port in (listens, engine)
+        )
+        if listens != TRAFFIC:  # the engine listens on the sidecar's port again
+            cannot += [
+                f"{called(each.one)} leads to port {engine}, past the sidecar, and the engine goes back to {listens}: let it lead there before"
+                for each in past
+                if each.by_number
+            ]
+            continue
         first += [
             each.one for each in routes if each.by_number and _is_signed(each.one) and not _among(each.one, first)
         ]
@@ -82,8 +92,7 @@ def led_first(objects: Sequence[Object], *, no_service: bool) -> tuple[list[Obje
             for each in routes
             if each.by_number and not _is_signed(each.one)
         ]
-        past = routes_to(dict(pods.labels), namespace_of(pods.one), pods.spec, engine, objects)
-        if not routes and not any(past) and not no_service and pods.kind.led is Led.BY_SERVICES:
+        if not routes and not past and not no_service and pods.kind.led is Led.BY_SERVICES:
             cannot.append(
                 f"what leads to port {listens} of {called(pods.one)} is not in these manifests: give it too, or let it lead to port {engine}"
                 " and say --no-service then"

@@ -306,6 +306,20 @@ def test_pods_whose_second_step_never_came_go_back_in_one(tmp_path: Path, capsys
     assert keyed([*yaml.safe_load_all(back)]) == keyed([*given.values()])
 
 
+def test_what_was_led_past_a_moved_engine_is_led_back_before(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patch of `bypass` names a port on which the engine of before does not listen."""
+    given = (MANIFESTS / "deployment.yaml").read_text()
+    attached = run(["inject", IMAGE, "--all"], capsys, monkeypatch, given)[1]
+    patch = run(["bypass"], capsys, monkeypatch, attached)[1]
+    objects = [one for one in yaml.safe_load_all(attached) if one]
+    (service,) = [one for one in objects if one["kind"] == "Service"]
+    service["spec"]["ports"][0]["targetPort"] = json.loads(patch.split("'")[1])[0]["value"]
+    code, out, said = run(["uninject"], capsys, monkeypatch, yaml.safe_dump_all(objects))
+
+    assert (code, out) == (2, "")
+    assert "leads to port 18000, past the sidecar, and the engine goes back to 8000: let it lead there before" in said
+
+
 def test_a_policy_stays_open_until_the_last_pod_has_lost_its_sidecar(tmp_path: Path) -> None:
     policy = {
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "p"},
