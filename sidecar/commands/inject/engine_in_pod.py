@@ -345,7 +345,8 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     if engine is None:
         raise UnclearError("how this engine is told to listen on another is not known")
     env = container.get("env") or ()
-    at = next((at for at, each in enumerate(env) if each.get("name") == engine.variable), len(env))
+    # Of two with one name the last one counts.
+    at = next((at for at, each in [*enumerate(env)][::-1] if each.get("name") == engine.variable), len(env))
     if at < len(env) and env[at].get("value") is not None:
         return [(("env", at, "value"), _with_port(str(env[at]["value"]), engine, port))]
     # Words in place of those that the image, or an operator, would take would be all that it gets.
@@ -365,8 +366,12 @@ def _starts(container: Object, engine: Start) -> bool:
     words = " ".join(words_of(container)).split()
     values = {at + 1 for at, word in enumerate(words) if re.match("--.", word)}
     programs = [word.rsplit("/", 1)[-1] for at, word in enumerate(words) if at not in values]
-    known = re.compile(rf"(?!-|.*\.(?:py|sh)$).*(?:{engine.known_by})", re.IGNORECASE)
-    return any(known.match(each) for each in programs)
+    return any(_is_program(each, engine) for each in programs)
+
+
+def _is_program(name: str, engine: Start) -> bool:
+    """Whether it is a program or a module of the engine's own: one that only has the engine in its name may pass on no word."""
+    return bool(re.match(rf"(?!.*\.(?:py|sh)$)(?:{engine.known_by})(?:server)?(?:\.|$)", name, re.IGNORECASE))
 
 
 def _takes_words(container: Object, engine: Start) -> bool:
@@ -439,7 +444,7 @@ def _ends_of_starts(text: str, engine: Start) -> Iterator[int]:
     """The ends of the commands in a shell's text that start the engine: before a redirection, a comment or a line's end."""
     for start, stop in _own_commands(text, engine) if re.search(r"\s", text) else ():
         program = _PROGRAM.match(text, _BEFORE_THE_PROGRAM.match(text, start, stop).end(), stop)  # type: ignore[union-attr]
-        if program and re.search(engine.known_by, (program[1] or program[2]).rsplit("/", 1)[-1], re.IGNORECASE):
+        if program and _is_program((program[1] or program[2]).rsplit("/", 1)[-1], engine):
             end = _END_OF_WORDS.search(text, program.end(), stop)
             words = text[start : end.start() if end else stop]
             if _is_whole(words):

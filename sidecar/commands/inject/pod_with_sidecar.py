@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
@@ -200,7 +201,7 @@ def _next_free(spec: Object, port: int) -> int:
     containers = [each for _, each in containers_in(spec)] + list(spec.get("initContainers") or ())
     named = {int(each) for each in re.findall(r"\d{2,5}", json.dumps(containers, default=str))} | {TRAFFIC, ADMIN}
     first = port + _FURTHER if port + _FURTHER < _KERNELS_OWN else port + 1
-    return next(one for one in range(first, 65_536) if one not in named)
+    return next(one for one in chain(range(first, 65_536), range(_ORDINARY_PORTS, first)) if one not in named)
 
 
 def _container(settings: PodSettings, found: Found, ports: tuple[int, int], led: Led, stop: Stop | None) -> Object:

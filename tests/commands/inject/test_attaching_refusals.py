@@ -292,6 +292,7 @@ CANNOT = {
     "half a quote": ["sh", "-c", "vllm serve m --x 'a;b'"],
     "within brackets": ["sh", "-c", "echo $(vllm serve m)"],
     "only its name": ["sh", "-c", "cd /vllm && ./serve"],
+    "a script of Python": ["sh", "-c", "exec python3 /app/vllm_start.py"],
 }
 
 
@@ -303,6 +304,12 @@ def test_a_flag_that_would_not_reach_the_engine_is_not_added(key: str, what: str
     assert "a shell, a script or the image starts the engine without --port" in refused(
         deployment(containers=containers)
     )
+
+
+def test_a_script_with_the_engines_name_may_pass_on_no_word() -> None:
+    own = {"name": "vllm", "image": "vllm/vllm-openai", "command": ["/usr/local/bin/run-vllm", "m"]}
+
+    assert "starts the engine without --port: state it there" in refused(deployment(containers=[own]))
 
 
 def test_an_operator_that_asks_at_another_port_than_the_engine_has() -> None:

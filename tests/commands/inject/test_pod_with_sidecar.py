@@ -191,6 +191,12 @@ def test_a_port_below_1024_is_taken_where_the_pod_lets_an_ordinary_user_listen_t
     assert found["initContainers"][0]["ports"][0]["containerPort"] == (80 if taken else 8900)
 
 
+def test_behind_the_last_port_the_first_ones_are_free() -> None:
+    found = pod({"args": ["--port=65535"], "ports": None}, service=65535)
+
+    assert found["containers"][0]["args"] == ["--port=1024"]
+
+
 def test_a_port_that_anything_in_the_pod_names_is_not_taken() -> None:
     """Also a flag of a neighbour that declares no port, and an init container's."""
     near = pod(
@@ -226,6 +232,13 @@ def test_a_variable_with_a_host_keeps_it(stated: str, port: int, moved: str) -> 
 
     assert found["containers"][0]["env"][0]["value"] == moved
     assert f"--engine.url=http://127.0.0.1:{port + 10_000}" in found["initContainers"][0]["args"]
+
+
+def test_of_two_variables_with_one_name_the_last_one_counts() -> None:
+    env = [{"name": "LLAMA_ARG_PORT", "value": "8001"}, {"name": "LLAMA_ARG_PORT", "value": "8000"}]
+    found = pod({"image": "x/llama.cpp", "args": None, "env": env}, service=False)
+
+    assert [each["value"] for each in found["containers"][0]["env"]] == ["8001", "18000"]
 
 
 @pytest.mark.parametrize(
