@@ -1,5 +1,6 @@
 """A config is valid, or all of its errors are reported at once, with places; no half-valid config is used."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,14 @@ from sidecar.config.file import ConfigErrors, load
 from sidecar.config.schema import Config, EngineConfig
 
 
-BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yml"))
+BROKEN = dict(
+    re.findall(
+        r"^== (\S+)\n(.*?^-- says\n.*?)\n*(?=^== |\Z)",
+        (Path(__file__).parent / "broken.txt").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+"""Name to the file and the errors that it has, with a line `-- says` between them."""
 URL = "http://127.0.0.1:8000"
 
 
@@ -18,17 +26,28 @@ def series(config: Config) -> int:
     return combinations * (1000 if config.metrics.inter_token_by_prompt_bucket else 100)
 
 
-@pytest.mark.parametrize("file", BROKEN, ids=lambda file: file.stem)
-def test_a_broken_config_says_all_that_is_wrong(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each broken config prints exactly the errors that stand beside it, with line, column, key and what is allowed."""
-    monkeypatch.chdir(file.parent)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_config_says_all_that_is_wrong(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each broken config gives exactly the errors that stand behind it, with line, column, key and what is allowed."""
+    text, _, expected = BROKEN[name].partition("-- says\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{name}.yml").write_text(text)
     with pytest.raises(ConfigErrors) as caught:
-        load(file.name, series_in_use=series)
+        load(f"{name}.yml", series_in_use=series)
 
-    expected = file.with_suffix(".txt").read_text().splitlines()
-    assert expected == list(caught.value.lines)
-    assert all(line.startswith(f"{file.name}:") for line in expected)
+    assert expected.splitlines() == list(caught.value.lines)
+    assert expected.startswith(f"{name}.yml:")
     assert "CANARY" not in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_broken_at_its_byte(tmp_path: Path) -> None:
+    """The first byte that is no UTF-8 is named with its line and column."""
+    file = tmp_path / "c.yml"
+    file.write_bytes(f"engine:\n  url: {URL}\nlabels:\n  gpu_type: H".encode() + b"\xff100\n")
+    with pytest.raises(ConfigErrors) as caught:
+        load(str(file), series_in_use=series)
+
+    assert caught.value.lines == (f"{file}:4:14: is not YAML: invalid start byte",)
 
 
 def test_there_are_twenty_kinds_of_broken() -> None:

@@ -1,4 +1,4 @@
-"""The streams in tests/streams, and the one-line notation of their events in the files beside them."""
+"""The streams in tests/streams, and the one-line notation of their events in `readings.txt` beside them."""
 
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -27,6 +27,12 @@ def streams() -> list[pathlib.Path]:
     return sorted((*STREAMS.glob("*.sse"), *STREAMS.glob("*.ndjson")))
 
 
+def readings() -> dict[str, list[str]]:
+    """A stream's name to its events, one line each, of each stream whose events are written down."""
+    stories = (STREAMS / "readings.txt").read_text().split("== ")[1:]
+    return {name: lines for name, *lines in (story.rstrip("\n").splitlines() for story in stories)}
+
+
 def dialect_of(stream: pathlib.Path) -> Dialect:
     """The dialect that a file's name states: `ENGINE-API-WHAT`, by the first word that is an API's."""
     api = next(word for word in stream.stem.split("-") if word in _PATHS)
@@ -41,7 +47,7 @@ def reader_of(stream: pathlib.Path) -> EventReader:
 
 
 def written(stream_events: Iterable[StreamEvent]) -> list[str]:
-    """Stream events in the notation of the `.readings` files, one line each; a question mark is an unstated count."""
+    """Stream events in the notation of `readings.txt`, one line each; a question mark is an unstated count."""
     return [_line(stream_event) for stream_event in stream_events]
 
 
