@@ -82,7 +82,7 @@ def _too_little(m: Measured) -> list[Missing]:
     if max(latency.judged or 0.0 for latency in (m.ttft, m.inter_token, m.e2e, m.stall)) >= FEWEST_SAMPLES:
         # An objective of the lane's own was judged, whatever the other latencies lack.
         return []
-    if not samples and not m.ttft.judged and m.e2e.misses is not None:
+    if not samples and not m.ttft.judged and m.e2e.misses is not None and m.e2e.judged != 0:
         # No answer is streamed here: whole answers have an objective of their own.
         return []
     # Only a Prometheus can be asked for a longer window.

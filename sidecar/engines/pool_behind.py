@@ -24,8 +24,10 @@ class PoolBehind:
     """The pool of one engine. All instants are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._serves = self._listed = False
-        """Whether this process saw it serve, and list a model."""
+        self.serves = False
+        """Whether this process saw it serve."""
+        self._listed = False
+        """Whether this process saw it list a model."""
         self._lists_none = 0
         """Checks in a row in which it listed no model."""
         self._since = inf
@@ -45,7 +47,7 @@ class PoolBehind:
 
     def served(self, came_at: float) -> None:
         """A request that came at this instant was answered well."""
-        self._serves = True
+        self.serves = True
         if self._lists_none and came_at >= self._since:
             self._listed = False
             self._is_there()
@@ -53,7 +55,7 @@ class PoolBehind:
 
     def refused(self) -> bool:
         """A request for a model that it lists was refused, with one of `NOT_HERE`. Returns whether it is gone."""
-        self._refused = self._serves and self._listed
+        self._refused = self.serves and self._listed
         return self.gone
 
     def lists(self, at: float, *, models: bool, says_so: bool = False) -> None:
@@ -61,7 +63,7 @@ class PoolBehind:
         if models:
             self._listed = True
             self._is_there()
-        elif self._serves and self._listed:
+        elif self.serves and self._listed:
             self._since = min(self._since, at)
             self._lists_none += 1
             self._says_so, self.trusted = says_so, False

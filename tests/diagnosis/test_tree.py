@@ -307,6 +307,15 @@ def test_a_lane_that_promises_whole_answers_alone_is_diagnosed_before_it_has_a_v
     )
 
 
+def test_a_lane_without_one_request_that_was_judged_is_not_well() -> None:
+    """All that came was refused as the client's error, such as by a server that is no engine."""
+    nothing = Latency(samples=0, misses=0.0, judged=0.0)
+
+    found = diagnose(replace(E2E_ALONE, ttft=nothing, inter_token=nothing, e2e=nothing))
+
+    assert (found.outcome, found.has_few_samples) == (Outcome.REFUSED, True)
+
+
 def test_an_objective_that_is_broken_by_its_misses_is_no_case_of_too_few_samples() -> None:
     """No request got its first token, and no verdict is there yet: the misses are the answer."""
     nothing = Latency(samples=0, misses=12.0, burn=20.0)

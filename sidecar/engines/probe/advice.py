@@ -99,7 +99,9 @@ class Advisor:
         return tuple(hint for hint in found if hint)
 
     def _on_models(self) -> str | None:
-        refused = self._engine.refuses_models
+        engine, refused = self._engine, self._engine.refuses_models
+        if refused is None and engine.kind == AUTO and engine.asked_what and not (engine.models or engine.pool.serves):
+            return "nothing there looks like an engine: it lists no models, and no answer has ended well yet; is engine.url right?"
         if refused is None or self._engine.models:
             return None
         return (

@@ -41,6 +41,7 @@ def advisor(
     engine.says(Identity(version))
     advisor = Advisor(engine)
     for account, times in accounts:
+        engine.pool.served(0.0)
         for _ in range(times):
             advisor.closed(account)
     return advisor
@@ -139,6 +140,18 @@ def test_for_an_unknown_engine_there_is_no_advice(kind: str) -> None:
 
     assert found.hints(page_missing=True) == ()
     assert found.source() == "not split 100%"
+
+
+def test_a_server_that_is_no_engine_is_told_until_an_answer_ends_well() -> None:
+    """A wrong port where another server answers 404: up, and no engine."""
+    engine = Engine("auto")
+    engine.says(Identity(None))
+    stranger = Advisor(engine)
+    (hint,) = stranger.hints(page_missing=False)
+    engine.pool.served(1.0)
+
+    assert hint.endswith("is engine.url right?")
+    assert stranger.hints(page_missing=False) == ()
 
 
 def test_the_way_in_which_it_speaks_is_said_before_and_after_the_first_request() -> None:

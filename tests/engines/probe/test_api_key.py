@@ -64,6 +64,7 @@ def test_a_refusal_is_told_apart_from_no_list(status: int) -> None:
             return harness.engine
 
     engine = asyncio.run(scenario())
+    engine.pool.served(0.0)
     hints = Advisor(engine).hints(page_missing=False)
 
     assert engine.refuses_models == (status if status in (401, 403) else None)
