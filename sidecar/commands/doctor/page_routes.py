@@ -253,11 +253,13 @@ def _late(config: Mapping[str, Any], taken: Mapping[str, Sequence[Way]]) -> Find
 
 
 def _across_lanes(config: Mapping[str, Any], full: Mapping[str, Labels]) -> Finding | None:
-    """The finding that a page mutes one of another lane or model, though no engine and no sidecar failed, which is every lane's."""
+    """The finding that a page mutes one of another engine, or of another lane or model, though no engine and no sidecar failed, which is
+    every lane's.
+    """
     lanes = {phase: labels for phase, labels in full.items() if "lane" in labels}
     own = {phase: labels for phase, labels in lanes.items() if phase not in (Blame.ENGINE, SIDECAR)}
-    for name in ("lane", "model"):
-        if found := mutes(config, own, {name: f"another-{name}"}):
+    for name, of in (("namespace", full), ("job", full), ("lane", own), ("model", own)):
+        if found := mutes(config, of, {name: f"another-{name}"}):
             return broken(
                 Link.ROUTES,
                 f"a page of {found[0]} of one {name} mutes the page of {found[1]} of another: inhibit_rules do not ask for {name} under equal",

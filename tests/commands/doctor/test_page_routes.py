@@ -1,6 +1,7 @@
 """The outcome of a TEST page: what it shows of the delivery and of the templates, and what it leaves open."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -215,11 +216,11 @@ def test_a_page_that_waits_above_a_minute_for_its_group_is_named(
     assert words in said(evidence, Link.ROUTES)
 
 
-@pytest.mark.parametrize("name", ["lane", "model"])
-def test_an_inhibition_across_lanes_or_models_is_named(name: str) -> None:
+@pytest.mark.parametrize("name", ["lane", "model", "job", "namespace"])
+def test_an_inhibition_across_engines_lanes_or_models_is_named(name: str) -> None:
     """As the routes of 0.1.0 had it: prefill of one lane hid decode of another."""
-    evidence, both = sound(), '"model", "lane"'
-    rules = json.loads(json.dumps(routes()["inhibit_rules"]).replace(both, both.replace(f'"{name}"', '"job"')))
+    evidence = sound()
+    rules = json.loads(re.sub(f', "{name}"(?=[],])', "", json.dumps(routes()["inhibit_rules"])))
     routed(inhibit_rules=rules)(evidence)
 
     assert states(evidence)[State.BROKEN] == ["routes"]

@@ -52,6 +52,7 @@ def test_flags_of_rules_reach_every_rule(tmp_path: Path) -> None:
     in_the_object = read_yaml(texts["kubernetes/prometheus-rule.yaml"])
 
     assert {rule["labels"]["severity"] for rule in alerts} == {"critical", "warning", "none"}
+    assert {asked for rule in alerts for asked in re.findall('severity="(.+?)"', rule["expr"])} == {"critical"}
     assert links("runbook_url", r"https://[\w.]+") == {"https://r.example.org"}
     assert links("dashboard_url", r"https://[\w.]+/d/") == {"https://g.example.org/d/"}
     assert [rule["alert"] for rule in alerts if "keep_firing_for" in rule] == []

@@ -121,9 +121,14 @@ def files(
 
 
 def _renamed(group: Group, severities: Severities) -> Group:
-    """The group with the team's names of severities: they stand in labels alone, and no expression asks for them."""
+    """The group with the team's names of severities, in labels and where an expression asks for pages that fire."""
+    page = 'severity="{}"'.format
     rules = tuple(
-        replace(rule, labels={**rule.labels, "severity": severities.named(rule.labels["severity"])})
+        replace(
+            rule,
+            expr=rule.expr.replace(page(SHIPPED_SEVERITIES.page), page(severities.page)),
+            labels={**rule.labels, "severity": severities.named(rule.labels["severity"])},
+        )
         if isinstance(rule, Alert)
         else rule
         for rule in group.rules
