@@ -4,6 +4,7 @@ A port is read from what starts the engine, and only then from the container's `
 cannot be told is said, and never guessed: the first container and port 8000 are wrong in every second manifest that people have.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -464,6 +465,15 @@ _ASKS_ITSELF = re.compile(
     rf"((?<![\w.])(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\])):(\d+|{_SHELL_VARIABLE.pattern})"
 )
 """An address of the pod itself, by a number or by a variable."""
+
+
+def asking_beside(spec: Object, found: Found) -> Iterator[str]:
+    """The names of the pod's other containers that ask the pod itself at the engine's port, as their words or variables say."""
+    others = [each for path, each in containers_in(spec) if path != found.path] + [*(spec.get("initContainers") or ())]
+    for each in others:
+        asked = _ASKS_ITSELF.finditer(json.dumps(each, default=str))
+        if any(_resolved(each, asks[2]) == str(found.port) for asks in asked):
+            yield str(each.get("name"))
 
 
 def asks_led(found: Found, names: Collection[str] | None, port: int) -> tuple[list[tuple[Path, Any]], list[str]]:

@@ -105,9 +105,8 @@ def _may_choose(selector: object, labels: Mapping[str, object]) -> bool:
     if not isinstance(selector, dict):
         return True
     equal = selector.get("matchLabels") or selector.get("labels") or selector
-    names = {
-        str(name).removeprefix("k8s:"): value for name, value in equal.items() if isinstance(value, str)
-    }  # Cilium's
+    stated = equal.items() if isinstance(equal, dict) else ()
+    names = {str(name).removeprefix("k8s:"): value for name, value in stated if isinstance(value, str)}  # Cilium's
     return all(labels.get(name) == value for name, value in names.items() if not name.startswith("io."))
 
 

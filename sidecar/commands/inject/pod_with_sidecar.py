@@ -14,7 +14,7 @@ from typing import Any
 
 from sidecar.commands.export.shipped_files import DEPLOY, shipped
 from sidecar.commands.inject.edited_object import Edited
-from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, asks_led, moved
+from sidecar.commands.inject.engine_in_pod import ENGINE_PORT, Found, UnclearError, asking_beside, asks_led, moved
 from sidecar.commands.inject.fitted_container import fit
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.stopping import Stop, stop_of
@@ -158,6 +158,12 @@ def _notes(spec: Object, found: Found, engine_port: int) -> list[str]:
     if spec.get("hostNetwork"):
         ours = engine_port if takes_port else TRAFFIC
         notes.append(f"it is on its node's network: ports {ours} and {ADMIN} of the node must be free")
+    at = "which is the sidecar's now" if takes_port else "past the sidecar"
+    notes += [
+        f"its container {name} asks this pod at port {found.port}, {at}"
+        for name in asking_beside(spec, found)
+        if name != NAME
+    ]
     if found.host_is_loopback:
         notes.append("the engine listens on 127.0.0.1 alone: `sidecar bypass` cannot lead traffic past the sidecar")
     return notes

@@ -105,8 +105,9 @@ def test_what_names_the_port_is_told_in_one_line(kind: str, way: str, injected: 
         one("HTTPRoute", "gateway.networking.k8s.io", rules=[{"backendRefs": [{"name": "llm", "port": 8000}]}]),
         one("Job", "example.com", transport={"timeout": 8000}, limit=8000, ports=[80, 18000, "80001"], targetRefs={}),
         {**one("Thing", "example.com"), "spec": ["port", 8000]},
+        one("Thing", "example.com", selector={"matchLabels": "app"}),
     ],
-    ids=["other pods", "other workloads", "another host", "another Service", "another Service's monitor", "a Deployment", "a Service's port", "other numbers", "an odd spec"],
+    ids=["other pods", "other workloads", "another host", "another Service", "another Service's monitor", "a Deployment", "a Service's port", "other numbers", "an odd spec", "an odd selector"],
 )  # fmt: skip
 def test_what_is_about_something_else_is_not_told(other: Any, injected: Injecting) -> None:
     assert injected(other)[1] == injected()[1]

@@ -191,6 +191,19 @@ def test_a_port_below_1024_is_taken_where_the_pod_lets_an_ordinary_user_listen_t
     assert found["initContainers"][0]["ports"][0]["containerPort"] == (80 if taken else 8900)
 
 
+@pytest.mark.parametrize(("service", "at"), [("http", "past the sidecar"), (8000, "which is the sidecar's now")])
+def test_what_stands_before_the_engine_in_its_pod_is_told(service: Any, at: str) -> None:
+    """A proxy beside it leads clients past the sidecar, or through it."""
+    proxy = {"name": "proxy", "image": "x/proxy", "args": ["--upstream=http://localhost:8000"]}
+    other = {"name": "other", "image": "x/other", "env": [{"name": "URL", "value": "http://llm:8000"}]}
+    engine = {**copy.deepcopy(ENGINE), "ports": [{"name": "http", "containerPort": 8000}]}
+    pod(service=service, containers=[engine, proxy, other])
+
+    assert [line.strip() for line in TOLD if "its container" in line] == [
+        f"its container proxy asks this pod at port 8000, {at}"
+    ]
+
+
 def test_behind_the_last_port_the_first_ones_are_free() -> None:
     found = pod({"args": ["--port=65535"], "ports": None}, service=65535)
 
