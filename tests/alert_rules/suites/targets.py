@@ -253,6 +253,8 @@ TARGETS.cases(
     (20, 20),
     ("a target of the admin port that never answers", "The scrape adds no label but these: a ticket.", target(0), {14: "", 16: NEVER, 40: NEVER}),
     ("a PodMonitor's target", "Whatever its port is.", target(0, instance="engine-0:9902", container="sidecar", endpoint="admin"), {16: NEVER}),
+    ("a target of Google's PodMonitoring", "Its port is a name, and no label tells the endpoint.", target(0, instance="engine-0:admin", container="sidecar"), {16: NEVER}),
+    ("a port of that name of another container", "None of ours.", target(0, instance="engine-0:admin", container="envoy"), {40: ""}),
     ("a target whose container alone is told", "A ticket.", target(0, container="sidecar"), {16: NEVER}),
     ("a target whose endpoint alone is told", "A ticket.", target(0, endpoint="admin"), {16: NEVER}),
     ("Envoy by its container", "None of ours.", target(0, container="envoy"), {40: ""}),

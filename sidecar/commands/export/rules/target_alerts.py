@@ -80,8 +80,8 @@ _GIVES_METRICS = f"unless on ({ENGINE_LABELS}) (llm_sidecar_build_info or {DOWN.
 _OTHERS_ANSWER = (
     f"(last_over_time(llm_sidecar_build_info[{_LONGEST_WINDOW}]) unless on ({INSTANCE_LABELS}) {DOWN.name})"
 )
-_BY_PORT = 'up{container=~"|sidecar",endpoint=~"|admin|9901",instance=~".+:9901"}'
-"""9901 is also Envoy's port: a container or an endpoint that the scrape tells must be the sidecar's."""
+_BY_PORT = 'up{container=~"|sidecar",endpoint=~"|admin|9901",instance=~".+:(9901|admin)"}'
+"""9901 is also Envoy's port: a container or an endpoint that the scrape tells must be the sidecar's. Google's PodMonitoring names the port."""
 
 
 def target_alerts(bases: Bases) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
