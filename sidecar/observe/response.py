@@ -169,7 +169,7 @@ class WholeResponse:
         self.unread = False
         """It is over, and has no outline."""
         self.is_page = False
-        """It is long, and begins as no JSON does."""
+        """It is long, and no JSON or half of one."""
         self._body = bytearray()
         self._outline: Outline | None = None
         self._budget = budget
@@ -188,9 +188,8 @@ class WholeResponse:
         full = budget.used > budget.limit
         budget.exceeded += full
         if full or len(self._body) > COLLECTED_BYTES:
-            self.is_page = not self._body.lstrip(_BEFORE_ALL).startswith(JSON_BEGINS)
             self._outline = Outline()
-            self._outline.feed(self._body)
+            self._outline.feed(self._body.lstrip(_BEFORE_ALL))
             self._body.clear()
             self.let_go()
 
@@ -200,7 +199,7 @@ class WholeResponse:
             return bytes(self._body)
         outline = self._outline.answer()
         if outline is None:
-            self.unread = True
+            self.unread, self.is_page = True, self._outline.breaks_off
             self._dropped(
                 "event_too_long" if self._outline.given_up or self._outline.cut_answers else "unreadable_event"
             )

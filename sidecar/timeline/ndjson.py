@@ -40,6 +40,7 @@ class NdjsonParser:
         "_outline",
         "_too_long",
         "_value",
+        "breaks_off",
         "fed",
         "max_event_bytes",
         "oversized",
@@ -57,6 +58,8 @@ class NdjsonParser:
         """Number of values over the cap that have no outline, and were not observed."""
         self.spans: list[tuple[int, int]] = []
         """For each value that the last `feed` returned: stream offsets of its first byte and of the byte after its line end."""
+        self.breaks_off = False
+        """The last value is a long one that is no JSON or half of one."""
         self._line = bytearray()  # the partial line; empty if it is too long
         self._line_at = 0
         self._too_long = False
@@ -170,6 +173,7 @@ class NdjsonParser:
 
     def _dispatch(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._open_at != NOTHING_OPEN:
+            self.breaks_off = False
             values.append((b"", bytes(self._value)))
             self.spans.append((self._open_at, end))
         self._forget()
@@ -200,7 +204,9 @@ class NdjsonParser:
     def _end_long(self, end: int, values: list[tuple[bytes, bytes]]) -> None:
         if self._outline is None:
             return
-        said, self._outline = self._outline.answer(), None
+        outline, self._outline = self._outline, None
+        said = outline.answer()
+        self.breaks_off = said is None and outline.breaks_off
         if said is None:
             self.oversized += 1
         else:

@@ -72,6 +72,7 @@ class Outline:
         "_fed",
         "_given_up",
         "_in_string",
+        "_is_other",
         "_kept",
         "_name",
         "_over",
@@ -113,7 +114,7 @@ class Outline:
         self._tokens = self._cuts = 0  # of this slice
         self._name: bytes | None = None
         self._value_at = 0
-        self._over = self._given_up = False
+        self._over = self._given_up = self._is_other = False
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take in the next piece."""
@@ -133,6 +134,11 @@ class Outline:
         """It has no outline, whatever follows."""
         return self._given_up
 
+    @property
+    def breaks_off(self) -> bool:
+        """Of a text that is over: it is no JSON container, or half of one. One that merely has no outline is neither."""
+        return self._is_other if self._given_up else not self._over
+
     def answer(self) -> bytes | None:
         """The outline of an answer, once it has come whole; None too if it would tell of fewer answers than there are."""
         return None if self.cut_answers else self.end()
@@ -142,7 +148,7 @@ class Outline:
         return bytes(self._kept) if self.over and not self._carry else None
 
     def _give_up(self) -> None:
-        self._given_up = True
+        self._given_up, self._is_other = True, not self._kept
         for held in (self._kept, self._brackets, self._string):
             held.clear()
         self._counts.clear()

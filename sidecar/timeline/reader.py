@@ -118,7 +118,7 @@ class EventReader:
         """
         parser = self.parser
         if isinstance(parser, NdjsonParser):
-            half = parser.unfinished_at is not None
+            half = parser.breaks_off or parser.unfinished_at is not None
         else:
             left = parser.finish()
             half = (

@@ -108,7 +108,7 @@ class SseParser:
         self.between_events = True
         """No part of a line or event is held, and nothing stray came last: whole events may be read the short way."""
         self.stray = False
-        """Since the last event with data, fields came that server-sent events do not have."""
+        """Since the last event with data, fields came that server-sent events do not have, or a long event that is no JSON or half of one."""
         self._after_cr = False
         self._line = (
             bytearray()
@@ -247,8 +247,10 @@ class SseParser:
         if not line:
             said = self._data
             if self._outline is not None:
-                said, self._outline = self._outline.answer(), None
+                said = self._outline.answer()
                 self.oversized += said is None
+                self.stray = said is None and self._outline.breaks_off
+                self._outline = None
             if said is None and self._event == b"error":
                 said = b""
             if said is not None:

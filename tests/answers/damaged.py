@@ -14,6 +14,8 @@ from tests.answers.spoken import OLLAMA, SPOKEN, Api, event, line
 ERROR, TRUNCATED = Outcome.ENGINE_ERROR, Outcome.ENGINE_TRUNCATED
 HTML = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<h1>502 Bad Gateway</h1>\n\n</body></html>"
 TEXT = b"Internal Server Error"
+LONG = b"x" * 70_000
+"""As long as what is kept only as its outline."""
 BINARY = bytes(range(256)) * 2
 FAILED = {"message": "CUDA out of memory", "type": "server_error", "code": 500}
 
@@ -105,6 +107,15 @@ DAMAGES = {
     "junk: half an event, unended": Damage(_half),
     "junk: a field's name alone, unended": Damage(lambda _api: b"data:", in_lines=False),
     "junk: text as data, then the end mark": Damage(lambda api: _raw(api, TEXT) + b"data: [DONE]\n\n", in_lines=False),
+    "page: HTML that is long": Damage(lambda _api: HTML + LONG, whole=True),
+    "page: HTML that is long, under JSON's type": Damage(lambda _api: HTML + LONG, whole=True, media_type="application/json"),
+    "page: HTML that is long, behind tokens": Damage(lambda _api: HTML + LONG),
+    "junk: a long text as data": Damage(lambda api: _raw(api, TEXT + LONG)),
+    "junk: half a long event": Damage(lambda api: _raw(api, b'{"id":"' + LONG)),
+    "junk: half a long event, unended": Damage(lambda api: api.token[: api.token.rindex(b"{") + 1] + b'"id":"' + LONG),
+    "junk: half a long answer under JSON's type": Damage(
+        lambda _api: b'{"id":"' + LONG, whole=True, media_type="application/json"
+    ),
     "junk: bytes": Damage(lambda _api: BINARY, whole=True, media_type="application/octet-stream"),
     "junk: bytes behind tokens": Damage(lambda _api: BINARY.replace(b":", b"") + b"\n\n", in_lines=False),
 }  # fmt: skip
