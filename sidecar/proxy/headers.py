@@ -59,6 +59,8 @@ HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-
 """uri-host [ ":" port ] (RFC 9110 7.2), without userinfo."""
 
 CONTENT_CODING = b"content-encoding"
+NO_CODINGS = (b"identity", b"none", b"utf-8")
+"""The words for a body as it is. `none` is a habit of event streams: it keeps servers in between from compressing them."""
 MAX_CONTENT_LENGTH_DIGITS = 18
 FRAMING_ABOVE_BODY_BYTES = 65536
 """Bytes by which a message's framing (chunk sizes, chunk extensions, trailers) may exceed its body. A chunk of at least five bytes
@@ -131,7 +133,7 @@ def values_of(fields: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]
 
 def is_encoded(found: Found) -> bool:
     """Whether the body is compressed: such a body passes, and cannot be read."""
-    return any(coding.strip().lower() != b"identity" for coding in found.get(CONTENT_CODING, ()))
+    return any(coding not in NO_CODINGS for coding in members(found.get(CONTENT_CODING, ())))
 
 
 def members(values: Iterable[bytes]) -> list[bytes]:

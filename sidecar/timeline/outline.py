@@ -136,7 +136,7 @@ class Outline:
 
     @property
     def breaks_off(self) -> bool:
-        """Of a text that is over: it is no JSON container, or half of one. One that merely has no outline is neither."""
+        """A text that is over is no JSON container, or half of one. One that merely has no outline is neither."""
         return self._is_other if self._given_up else not self._over
 
     def answer(self) -> bytes | None:

@@ -255,6 +255,16 @@ def test_an_answer_that_comes_compressed_all_the_same_stops_the_asking() -> None
     assert walk.value("llm_sidecar_usage_injection_total", result="compressed_answers") == 127
 
 
+@pytest.mark.parametrize("coding", ["", "none", "utf-8", "identity, identity"])
+def test_a_coding_that_is_none_stops_no_asking(coding: str) -> None:
+    """Servers of events write `none` so that nothing in between compresses them."""
+    walk, head = Walk(), STREAM.replace(b"content-type", f"content-encoding: {coding}\r\ncontent-type".encode())
+    asked = [b"include_usage" in streamed(walk, good, head=head)[0] for _ in range(3)]
+
+    assert asked == [True] * 3
+    assert walk.value("llm_answer_proofs_total", proof="marked") == 3
+
+
 @pytest.mark.parametrize(
     ("walk", "result"),
     [
