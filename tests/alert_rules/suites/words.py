@@ -118,6 +118,26 @@ def a_queue_of_one_cluster(scenario: Scenario) -> None:
     )
 
 
+@SUITE.scenario(6, 6)
+def a_size_that_is_no_number(scenario: Scenario) -> None:
+    """It is left out, and so is a confidence that is none."""
+    spans = (WELL, Traffic(0.8, {"queue": 1}))
+    lane(scenario, *spans)
+    causes(scenario, *spans)
+    for name in ("llm_incident_size_ratio", "llm_incident_confidence_ratio"):
+        scenario.shows(name, 0, phase="queue", cause="load", per="second")
+    scenario.series |= {name: "NaN+0x48" for name in scenario.series if name.startswith("llm_incident_")}
+
+    told(
+        scenario,
+        12,
+        "LLMQueueBurn page",
+        "queue (load): lane interactive of small",
+        f"Phase queue: more load arrives than usually. {MISSED}{SURE}{STEP_OF_LOAD}",
+        cause="load",
+    )
+
+
 def a_path(scenario: Scenario, model: str, told_as: str) -> None:
     """A model whose name is a path is told by its last part."""
     lane(scenario, WELL, Traffic(0.8, {"queue": 1}), model=model)

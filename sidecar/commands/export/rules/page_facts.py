@@ -189,10 +189,12 @@ INCIDENT_TOLD = Record(
     "sidecar:llm_incident:told",
     _either(
         _labelled(
-            f"max by ({POD_LABELS}, phase, cause) (last_over_time({INCIDENT_SIZE_RATIO.name}[5m]))", **{"is": "size"}
+            f"max by ({POD_LABELS}, phase, cause) (last_over_time({INCIDENT_SIZE_RATIO.name}[5m]) < Inf)",
+            **{"is": "size"},
         ),
         _labelled(
-            f"min by ({POD_LABELS}, phase) (last_over_time({INCIDENT_CONFIDENCE_RATIO.name}[5m]))", **{"is": "sure"}
+            f"min by ({POD_LABELS}, phase) (last_over_time({INCIDENT_CONFIDENCE_RATIO.name}[5m]) <= 1)",
+            **{"is": "sure"},
         ),
         _labelled(_STAMP, **{"is": "stamp"}),
         _labelled(f"floor((time() - {_BEGAN}) / 60)", **{"is": "minutes"}),
@@ -200,7 +202,7 @@ INCIDENT_TOLD = Record(
     """
     The incident of each pod: size, confidence, the minutes since its beginning, and that instant as a number of twelve digits, 202611292350.
     An incident that is over by now was open in the minutes that a page is about, so its size and confidence count for five minutes.
-    Where no phase leads, the pods may have incidents with several roots: the first beginning counts.
+    Where no phase leads, the pods may have incidents with several roots: the first beginning counts. What is no number is not told.
     """,
 )
 
