@@ -227,11 +227,12 @@ def routes(read: Read, chain: Chain) -> Finding:
 def _by_another_severity(read: Read, told: Mapping[str, Labels]) -> Finding | None:
     """The finding that routes know a page by the shipped severity alone, and that the loaded rules have another word for it."""
     for phase, labels in told.items():
-        word = labels.get("severity", "")
-        if word != PAGE and _asks_for(read, "severity", PAGE, word) and not _asks_for(read, "severity", word, PAGE):
+        word, full = labels.get("severity", ""), _full(labels)
+        otherwise = ways(read.alertmanager_config, {**full, "severity": PAGE})
+        if ways(read.alertmanager_config, full) != otherwise and not _asks_for(read, "severity", word, PAGE):
             return broken(
                 Link.ROUTES,
-                f"the page of {phase} has severity={word}, and routes ask for {PAGE} alone: it goes where tickets go",
+                f"the page of {phase} has severity={word}, and routes ask for {PAGE}: it goes where tickets go",
                 f"let rules and routes have one word: sidecar export all --severity.page={word}",
             )
     return None

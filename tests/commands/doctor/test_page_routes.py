@@ -161,11 +161,13 @@ def test_a_page_that_was_made_a_ticket_is_named(change: Callable[[Evidence], Non
 
 def test_pages_of_another_severity_than_routes_ask_for_are_named() -> None:
     """As rules of `--severity.page=critical` beside the shipped routes; routes that ask for it, or for none, are right."""
+    of_others = {"receiver": "default-page", "matchers": ['severity="page"', 'team="web"']}
     asked = json.dumps(routes()).replace('severity=\\"page\\"', 'severity=\\"critical\\"')
     for config, broken in (
         (routes(), ["routes"]),
         (json.loads(asked), []),
         ({"route": {"receiver": "queue-page", "group_wait": "15s"}}, []),
+        ({"route": {"receiver": "queue-page", "group_wait": "15s", "routes": [of_others]}}, []),
     ):
         evidence = sound()
         with_severity("critical")(evidence)
