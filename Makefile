@@ -107,7 +107,7 @@ bench-wheels: .venv/.dev ## a request and an event on this tree's wheel beside t
 profile: .venv/.dev ## where the sidecar spends its time on a token and on a request: flame graphs, a minute or so; ARGS="request --native"
 	$(BIN)/python -m bench.profile $(ARGS)
 
-bench-incidents: .venv/.dev ## incidents against the shipped alert rules, hours; ARGS=--sample: four minutes; ARGS=--health: an hour, while nothing is broken; ARGS=--report: docs/evidence/incidents.md
+bench-incidents: .venv/.dev ## one incident of each kind against the shipped alert rules: four minutes; ARGS=--health: an hour, while nothing is broken; ARGS="--kinds hang --seeds 10-12": others
 	$(BIN)/python -m bench.incidents $(ARGS)
 
 score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults that the commit draws: 15 to 17 minutes on two cores, and it needs promtool

@@ -1,27 +1,20 @@
-"""`make bench-incidents`: plays every kind of incident against the shipped rules and grades the pages.
+"""`make bench-incidents`: plays incidents against the shipped rules and grades the pages, or stretches on which nothing is broken.
 
-See docs/evidence/incidents.md. Without arguments it does a whole run: every kind in unkind worlds and in the kind one, on
-the named engines and on twenty others, then healthy days, deploys and quiet days: hours on two cores. The commit's
-own hash draws engines and seeds, so that nothing can have been tuned on them. What has been played of a whole run, or of `--health`, is
-kept in .cache/incidents: the same command on the same commit goes on from there. `make thorough` runs `--sample`, one run per kind in
-the kind world, and `--health`, the stretches on which nothing is broken.
+Without arguments it plays the sample, one run of each kind in the kind world, as `make thorough` does. `--health` plays the stretches on
+which no page is allowed; what has been played of it is kept in .cache/incidents: the same command on the same commit goes on from there.
+`--kinds`, `--engines`, `--seeds` and `--world` choose other runs, which are graded and told one by one. `make score` judges the verdict.
 """
 
 import argparse
-import json
-import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from multiprocessing import Pool
-from pathlib import Path
-from random import Random
 from typing import Any, TypeVar
 
-from bench.checkout import commit
-from bench.incidents.bounds import BOUNDS, SAMPLE_BOUNDS, broken
+from bench.incidents.bounds import BOUNDS, broken
 from bench.incidents.engines import ENGINES
 from bench.incidents.growth import Growth, failures, growth, limits, told_growth
 from bench.incidents.healthy import (
@@ -37,38 +30,17 @@ from bench.incidents.healthy import (
     summed,
     told,
 )
-from bench.incidents.healthy import WHOLE as WHOLE_HEALTH
-from bench.incidents.job import DRAWN_PREFIX, EVERY_MODE, Job, engine_for, jobs
+from bench.incidents.job import Job, engine_for, jobs
 from bench.incidents.kept import Kept, frozen
 from bench.incidents.kinds import KINDS
-from bench.incidents.measures import Woken
-from bench.incidents.page import WORLDS, page
-from bench.incidents.report import MODE_TITLES, line, scoreboard, table
-from bench.incidents.run import Done, done, woken
+from bench.incidents.report import line
+from bench.incidents.run import Done, done
 from bench.incidents.world import Mode
 from sidecar.metrics.declaration import Profile
 
 
-TUNING = range(10)
-"""Seeds on which rules and defaults may be tuned; reported results come from other seeds."""
-REPORTED = range(10, 30)
-DRAWN_ENGINES = 20
-NEVER_SEEN = range(1_000, 1_000_000)
-"""A whole run begins at one of these seeds, which the commit's hash chooses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Every kind on so many seeds."""
-
-    seeds: int
-    modes: tuple[Mode, ...]
-    unkind: bool = True
-
-
-WHOLE = (Part(2, EVERY_MODE), Part(7, (Mode.REPORTS,)), Part(2, (Mode.REPORTS,), unkind=False))
-"""A whole run. A run without reports costs as much as one with them, and its bounds are wider: fewer show whether it
-keeps them."""
+SEEDS = range(10, 30)
+"""Seeds of chosen runs, where none are given."""
 SAMPLE = {
     "burst": 10,
     "overload": 13,
@@ -90,7 +62,7 @@ SAMPLE = {
     "noisy-tenant": 21,
     "two-faults": 24,
 }
-"""Kind to one of the reported seeds, chosen so that at least one lane must page."""
+"""Kind to a seed, chosen so that at least one lane must page."""
 STRETCHES = {
     "healthy_days": "days up to 90 %% load",
     "fleet_days": "days of a fleet of 20 pods with its highest load at lunch",
@@ -102,7 +74,6 @@ STRETCHES = {
 }
 """Name of the argument to its words, for all that is played besides incidents."""
 PROFILES: Mapping[str, tuple[Profile, ...]] = {"full": ("full",), "lean": ("lean",), "both": ("full", "lean")}
-PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "incidents.md"
 Piece = tuple[Callable[[Any], HealthyDay | list[HealthyDay] | Growth], Any]
 """A function that plays something healthy, and its argument."""
 _I = TypeVar("_I")
@@ -115,29 +86,15 @@ def main() -> int:
         print("promtool is missing: install the Debian package prometheus", file=sys.stderr)
         return 2
     began = time.perf_counter()
-    todo = whole(arguments.drawn_seed, _engines(arguments)) if arguments.whole else _todo(arguments)
-    finished = _runs([replace(job, profiles=PROFILES[arguments.profile]) for job in todo], arguments)
+    finished = _runs([replace(job, profiles=PROFILES[arguments.profile]) for job in _todo(arguments)], arguments)
     days, grown = _healthy(arguments)
-    heard = {
-        unkind: woken([each for each in finished if each.job.unkind is unkind])
-        for unkind in WORLDS
-        if arguments.notifications and any(each.job.unkind is unkind for each in finished)
-    }
     minutes = (time.perf_counter() - began) / 60
-    command = shlex.join(["python", "-m", "bench.incidents", *sys.argv[1:]])
-    played = f"{minutes:.0f} minutes, `{command}`, drawn engines of seed {arguments.drawn_seed}"
-    print(f"\n{len(finished)} runs and {len(days)} healthy stretches, {played}\n")
-    if arguments.out is not None:
-        arguments.out.write_text("".join(f"{json.dumps(each)}\n" for each in _cases(finished)))
+    print(f"\n{len(finished)} runs and {len(days)} healthy stretches, {minutes:.0f} minutes\n")
     not_kept = _not_kept(finished, days, arguments)
     not_kept += [f"{words}: {told_growth(each)}" for each in grown for words in failures(each)]
-    _print(finished, heard)
-    if arguments.report:
-        PAGE.write_text(page(finished, days, heard, not_kept, played))
-        print(f"written to {PAGE}")
     for words in not_kept:
         print(f"BOUND NOT KEPT: {words}", file=sys.stderr)
-    if arguments.health:
+    if days:
         print(f"{summed(days)}\n{health(days, grown)}", flush=True)
     return 1 if not_kept else 0
 
@@ -153,91 +110,31 @@ def health(days: Sequence[HealthyDay], grown: Sequence[Growth]) -> str:
     )
 
 
-def _cases(finished: Sequence[Done]) -> Iterator[dict[str, object]]:
-    """Every case and every false page with the run's world, so that they can be counted in other ways."""
-    for run in finished:
-        world = {"unkind": run.job.unkind, "world": asdict(run.world)}
-        for case in run.cases:
-            yield {"what": "case", **asdict(case), **world}
-        for false in run.false:
-            yield {"what": "false page", **asdict(false), **world}
-
-
-def _print(finished: Sequence[Done], heard: Mapping[bool, Sequence[Woken]]) -> None:
-    for unkind, words in WORLDS.items():
-        runs = [each for each in finished if each.job.unkind is unkind]
-        cases = [case for each in runs for case in each.cases]
-        false = [each for run in runs for each in run.false]
-        if cases:
-            print(f"\n# {words}\n\n{scoreboard(cases, false, heard.get(unkind, ()))}")
-        for mode in Mode:
-            of_mode = [case for case in cases if case.mode is mode]
-            if of_mode:
-                print(f"\n## {MODE_TITLES[mode]}\n")
-                of_false = [each for each in false if each.mode is mode]
-                print(table(of_mode, of_false, sum(mode in each.job.modes for each in runs)))
-
-
 def _not_kept(finished: Sequence[Done], days: Sequence[HealthyDay], arguments: argparse.Namespace) -> list[str]:
-    """Broken bounds of the kind world, and pages on healthy stretches. `scoreboard` has the bounds of issue 10."""
+    """Broken bounds of the sample, and pages on healthy stretches."""
     words = [f"a page while nothing was broken: {told(day)}" for day in days if day.pages]
     words += [
         f"the profile {profile} pages otherwise: {each.job.kind} {each.job.engine} {each.job.seed} {mode}"
         for each in finished
         for mode, profile in each.differing
     ]
-    runs = [each for each in finished if not each.job.unkind]
-    if runs:
-        cases = [case for each in runs for case in each.cases]
-        false = [each for run in runs for each in run.false]
-        bounds = SAMPLE_BOUNDS if arguments.sample else BOUNDS
+    if arguments.sample:
+        cases = [case for each in finished for case in each.cases]
+        false = [each for run in finished for each in run.false]
         for mode in arguments.modes:
-            words += broken(cases, false, bounds[mode], mode=mode) if mode in bounds else []
+            words += broken(cases, false, BOUNDS[mode], mode=mode) if mode in BOUNDS else []
     return words
 
 
 def _todo(arguments: argparse.Namespace) -> list[Job]:
-    if arguments.health:
-        return []
-    worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
     if arguments.sample:
-        sample = list(SAMPLE.items())
-        return [
-            Job(kind, engine_for(kind, seed), seed, arguments.modes, each) for each in worlds for kind, seed in sample
-        ]
+        return [Job(kind, engine_for(kind, seed), seed, arguments.modes, unkind=False) for kind, seed in SAMPLE.items()]
+    if not arguments.picked:
+        return []
     kinds = arguments.kinds or [kind.name for kind in KINDS]
-    return [
-        job
-        for unkind in worlds
-        for job in jobs(kinds, _engines(arguments), arguments.seeds, arguments.modes, unkind=unkind)
-    ]
-
-
-def whole(text: str, engines: Sequence[str]) -> list[Job]:
-    """The jobs of a whole run, on seeds that this text draws. Unkind worlds take theirs in turn; the kind world begins at
-    the first one again.
-    """
-    kinds = [kind.name for kind in KINDS]
-    first = dict.fromkeys((True, False), first_seed(text))
-    todo = []
-    for part in WHOLE:
-        seeds = range(first[part.unkind], first[part.unkind] + part.seeds)
-        first[part.unkind] = seeds.stop
-        todo += jobs(kinds, engines, seeds, part.modes, unkind=part.unkind)
-    return todo
-
-
-def first_seed(text: str) -> int:
-    """The first seed of a whole run that this text draws."""
-    return Random(text).choice(NEVER_SEEN)
-
-
-def _engines(arguments: argparse.Namespace) -> list[str]:
-    wanted = arguments.engines or ["named", "drawn"]
-    named = [engine.name for engine in ENGINES if not (arguments.tuning and engine.held_out)]
-    drawn = [f"{DRAWN_PREFIX}{arguments.drawn_seed}-{number}" for number in range(arguments.drawn)]
-    groups = {"named": named, "drawn": drawn}
-    return [name for each in wanted for name in groups.get(each, [each])]
+    engines = arguments.engines or [engine.name for engine in ENGINES]
+    unkind = arguments.world == "unkind"
+    return jobs(kinds, engines, arguments.seeds or [*SEEDS], arguments.modes, unkind=unkind)
 
 
 def _runs(todo: list[Job], arguments: argparse.Namespace) -> list[Done]:
@@ -303,31 +200,23 @@ def _seeds(words: str) -> list[int]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
-    named = [engine.name for engine in ENGINES]
-    parser.add_argument(
-        "--sample", action="store_true", help="one run of each kind in the kind world, as in `make thorough`"
-    )
+    parser.add_argument("--sample", action="store_true", help="one run of each kind in the kind world: the default")
     parser.add_argument(
         "--world",
-        choices=("unkind", "kind", "both"),
-        help="unkind: noise, fleets, merged reads and more; kind: none of it; default: both, or kind for --sample",
+        choices=("unkind", "kind"),
+        help="of chosen runs; unkind: noise, fleets, merged reads and more; kind: none of it, the default",
     )
     parser.add_argument("--kinds", nargs="*", choices=[kind.name for kind in KINDS], metavar="KIND")
     parser.add_argument(
-        "--engines", nargs="*", choices=["named", "drawn", *named], metavar="ENGINE", help="named, drawn, or names"
+        "--engines", nargs="*", metavar="ENGINE", help="names, such as chunks-2048 or drawn-TEXT-NUMBER"
     )
-    parser.add_argument("--drawn", type=int, default=DRAWN_ENGINES, help=f"drawn engines (default: {DRAWN_ENGINES})")
-    parser.add_argument(
-        "--drawn-seed", help="text that draws the engines, and the seeds of a whole run (default: the commit's hash)"
-    )
-    parser.add_argument("--seeds", type=_seeds, help="seeds, such as 10-29 or 3,5")
+    parser.add_argument("--seeds", type=_seeds, help=f"seeds, such as 10-29 or 3,5; default: {SEEDS[0]}-{SEEDS[-1]}")
     parser.add_argument(
         "--profile",
         choices=PROFILES,
         default="full",
         help="metrics.profile of the pods (default: full); both: the pages of the two have to be the same",
     )
-    parser.add_argument("--tuning", action="store_true", help="seeds 0 to 9, without the engine that is held out")
     parser.add_argument("--mode", nargs="*", choices=[mode.value for mode in Mode], help="default: all three")
     parser.add_argument(
         "--health",
@@ -335,33 +224,20 @@ def _arguments() -> argparse.Namespace:
         help="no incident: the stretches on which no page is allowed and two days of growth, as in `make thorough`",
     )
     for name, words in STRETCHES.items():
-        default = f"default of a whole run: {WHOLE_HEALTH[name]}, of --health: {HEALTH[name]}"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{words} ({default})")
-    parser.add_argument(
-        "--no-notifications", dest="notifications", action="store_false", help="do not ask an Alertmanager"
-    )
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"{words} (of --health: {HEALTH[name]})"
+        )
     parser.add_argument("--jobs", type=int, default=2, help="number of processes")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write every case and false page there, as lines of JSON"
-    )
-    parser.add_argument("--report", action="store_true", help="write docs/evidence/incidents.md")
     arguments = parser.parse_args()
-    picked = arguments.sample or arguments.tuning or arguments.kinds or arguments.engines or arguments.seeds
-    arguments.whole = not (picked or arguments.health or arguments.world or arguments.mode)
-    arguments.kept = frozen() if arguments.whole or arguments.health else None
-    usual = HEALTH if arguments.health else dict.fromkeys(WHOLE_HEALTH, 0) if picked else WHOLE_HEALTH
+    arguments.picked = bool(arguments.kinds or arguments.engines or arguments.seeds or arguments.world)
+    healthy = arguments.health or any(getattr(arguments, name) for name in STRETCHES)
+    arguments.sample |= not (arguments.picked or healthy)
+    arguments.kept = frozen() if arguments.health else None
     for name in STRETCHES:
         if getattr(arguments, name) is None:
-            setattr(arguments, name, usual[name])
-    if arguments.seeds is None:
-        arguments.seeds = [*TUNING] if arguments.tuning else [*REPORTED]
-    else:
-        arguments.seeds = [seed for seed in arguments.seeds if not arguments.tuning or seed in TUNING]
-    arguments.world = arguments.world or ("kind" if arguments.sample else "both")
+            setattr(arguments, name, HEALTH[name] if arguments.health else 0)
     usual_modes = (Mode.REPORTS, Mode.ESTIMATOR) if arguments.sample else tuple(Mode)
     arguments.modes = tuple(Mode(each) for each in arguments.mode) if arguments.mode else usual_modes
-    arguments.notifications = arguments.notifications and not arguments.sample
-    arguments.drawn_seed = (arguments.drawn_seed or commit()).replace("-", "_")
     return arguments
 
 

@@ -71,17 +71,11 @@ class Figure(StrEnum):
     WRONG = "wrong by S2"
     UNATTRIBUTED = "unattributed"
     MISSED = "missed"
-    WRONG_LENIENT = "wrong, lenient"
-    MISSED_LENIENT = "missed, lenient"
     RECEIVERS = "receivers woken per incident"
     NOTIFICATIONS = "new notifications per incident"
-    NOTIFICATIONS_OF_TWO = "new notifications per incident of two faults"
-    PAGES_SENT = "new notifications of pages per incident"
     PAGES_RIGHT = "new notifications of pages at the right receiver"
     PAGES_WRONG = "new notifications of pages at a wrong receiver"
     UNPAGED = "incidents that burn at page speed without any page"
-    WOKEN_AFTER_HEAL = "receivers woken by another phase after the heal, per incident"
-    CHANGED_AGAIN = "lanes whose page changed its phase more than once"
     RIGHT_POD = "right pod"
     MEDIAN_SECONDS = "median seconds to page"
     P95_SECONDS = "95th percentile of seconds to page"
@@ -100,8 +94,6 @@ class Woken(NamedTuple):
     """New notifications of all receivers (`notifications.py` says which are new)."""
     new_pages: int
     """Those of receivers of pages."""
-    after_heal: int
-    """Those receivers that another phase woke after the heal (`notifications.py` says which)."""
     right_pages: int = 0
     wrong_pages: int = 0
     """The part of `new_pages` at the receiver of a right phase and of another one."""
@@ -184,17 +176,11 @@ def figures(cases: Iterable[Case], woken: Iterable[Woken] = ()) -> dict[Figure, 
         Figure.WRONG: s2(burning, WRONG),
         Figure.UNATTRIBUTED: s2(burning, UNATTRIBUTED),
         Figure.MISSED: s2(burning, MISSED),
-        Figure.WRONG_LENIENT: lenient(WRONG),
-        Figure.MISSED_LENIENT: lenient(MISSED),
         Figure.RECEIVERS: _mean(told, lambda each: each.receivers),
         Figure.NOTIFICATIONS: _mean([each for each in told if not each.two_faults], lambda each: each.new),
-        Figure.NOTIFICATIONS_OF_TWO: _mean([each for each in told if each.two_faults], lambda each: each.new),
-        Figure.PAGES_SENT: _mean([each for each in told if not each.two_faults], lambda each: each.new_pages),
         Figure.PAGES_RIGHT: _of_pages(told, lambda each: each.right_pages),
         Figure.PAGES_WRONG: _of_pages(told, lambda each: each.wrong_pages),
         Figure.UNPAGED: unpaged(owed),
-        Figure.WOKEN_AFTER_HEAL: _mean(told, lambda each: each.after_heal),
-        Figure.CHANGED_AGAIN: measured([(case.run, float(case.changes > 1)) for case in burning]),
         Figure.RIGHT_POD: right_pod(owed),
         Figure.MEDIAN_SECONDS: measured(timed, median),
         Figure.P95_SECONDS: measured(timed, late),
@@ -262,9 +248,3 @@ def bands(cases: Iterable[Case]) -> list[Band]:
             right = s2(case for _, case in inside)
             found.append(Band(low, high, fmean(confidence for confidence, _ in inside), right))
     return found
-
-
-def modes_of(cases: Iterable[Case]) -> tuple[Mode, ...]:
-    """The modes of these cases, in the order of `Mode`."""
-    found = {case.mode for case in cases}
-    return tuple(mode for mode in Mode if mode in found)

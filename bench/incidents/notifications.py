@@ -87,10 +87,6 @@ class Counted(NamedTuple):
     new: int
     new_pages: int
     """New notifications of receivers of pages."""
-    after_heal: int
-    """Receivers of pages that hear of the incident first after its heal. Where none hears of it before, the first one to hear
-    does not count: its page is late, and no other phase.
-    """
 
 
 def counted(told: Sequence[Told], fault_at: float, heals_at: float) -> Counted:
@@ -99,9 +95,8 @@ def counted(told: Sequence[Told], fault_at: float, heals_at: float) -> Counted:
     fresh = [each for each in new_of(told) if each in counts]
     pages = [each for each in counts if each.status == "firing" and each.receiver.endswith(PAGE_SUFFIX)]
     woken = {each.receiver for each in pages}
-    in_time = {each.receiver for each in pages if each.at <= heals_at}
     new_pages = sum(each.receiver.endswith(PAGE_SUFFIX) for each in fresh)
-    return Counted(len(woken), len(fresh), new_pages, max(0, len(woken - in_time) - (0 if in_time else 1)))
+    return Counted(len(woken), len(fresh), new_pages)
 
 
 def new_of(told: Sequence[Told]) -> list[Told]:

@@ -10,7 +10,6 @@ from bench.incidents.__main__ import PROFILES, SAMPLE
 from bench.incidents.growth import Growth
 from bench.incidents.healthy import HealthyDay
 from bench.incidents.job import Job, engine_for
-from bench.incidents.page import page
 from bench.incidents.prometheus import Firing
 from bench.incidents.report import line
 from bench.incidents.run import done
@@ -19,8 +18,8 @@ from tests.support.tools import need_tool
 
 
 @pytest.mark.bench
-def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
-    """A crash must page with the shipped rules: one run from its seed to its printed line and its page. A lean pod pages the same."""
+def test_one_run_from_its_seed_to_its_line() -> None:
+    """A crash must page with the shipped rules: one run from its seed to its printed line. A lean pod pages the same."""
     need_tool("promtool")
 
     engine = engine_for("crash", SAMPLE["crash"])
@@ -31,15 +30,20 @@ def test_one_run_from_its_seed_to_its_line_and_its_page() -> None:
     assert {case.root for case in pages} == {("engine",)}
     assert finished.differing == []
     assert line(finished, 3).startswith("   3 left  crash chunks-2048")
-    written = page([finished], [], {}, ["with reports: something"], "1 minute")
-    assert "| crash | the engine dies and comes back | engine | engine | engine |" in written
-    assert "- with reports: something" in written
 
 
 PAGE = Firing(60.0, {"alertname": "LLMQueueBurn", "severity": "page", "lane": "code", "objective": "ttft"})
 TICKET = Firing(90.0, {"alertname": "LLMAttributionLow", "severity": "ticket"})
 CALM = HealthyDay(0, "unchunked", 1_234, [], [TICKET], "drain of one pod of 2")
 GROWN = Growth(0, "unchunked", 78_000, 48.0, None, (), ())
+
+
+def test_without_arguments_the_sample_is_played_and_nothing_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    arguments = bench._arguments()
+
+    assert {job.kind: job.seed for job in bench._todo(arguments)} == SAMPLE
+    assert bench.pieces(arguments) == []
 
 
 def test_make_thorough_plays_these_stretches_and_no_incident_the_longest_ones_first(

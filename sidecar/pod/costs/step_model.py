@@ -49,7 +49,7 @@ WORST_STRETCH = 0.5
 """The same for the work of stretches with prompts, which are fewer."""
 OF_RESIDUAL = 0.75
 """Share of the mean error of calm steps by which a fit is wrong of itself, in nineteen of twenty times, however many steps are counted: its terms
-are not all that a step costs, and the wire is not all that the engine does (`bench/step_costs.py`).
+are not all that a step costs, and the wire is not all that the engine does (docs/evidence/step-costs.md).
 """
 PREFILL_WRONG = 0.08
 """By this share the fit of prompts is wrong beyond that."""
