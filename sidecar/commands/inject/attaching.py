@@ -346,11 +346,12 @@ class _Work:
                 else asks[TRAFFIC] or cannot_take_port(pods.spec, found)
             )
             unsafe = asks[found.port] or self._unsafe_name(pods, found, routes)
-            way = _Way(pods, found, routes, "" if turned else self._must_take(pods, routes), cannot, unsafe)
+            way = _Way(pods, found, routes, "" if turned else self._must_take(pods, routes, unsafe), cannot, unsafe)
             way.takes_port = bool(way.must or (way.turned and not way.cannot))
             self.ways.append(way)
         while along := next(self._taken_along(), None):
             along.takes_port, along.unsafe = False, along.unsafe or "what leads there is turned in any case"
+            along.must = along.must or self._must_take(along.pods, along.routes, along.unsafe)
 
     def _taken_along(self) -> Iterator[_Way]:
         """A way that takes its port, or moves a name, although what leads there is turned: by a number of its own, or for another workload behind it."""
@@ -523,10 +524,10 @@ class _Work:
                 return f"{called(route.one)} leads to {called(other.one)} too, {which}"
         return f"{called(route.one)} is headless and maps no port" if route.headless else ""
 
-    def _must_take(self, pods: Pods, routes: Sequence[Route]) -> str:
-        """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can."""
+    def _must_take(self, pods: Pods, routes: Sequence[Route], unsafe: str) -> str:
+        """Why what leads to these pods cannot lead to the sidecar's own port; empty if it can. `unsafe`: why names would be turned too."""
         for route in routes:
-            paths = route.ports if route.headless else route.by_number
+            paths = route.ports if route.headless or unsafe else route.by_number
             if (paths or route.headless) and (why := self._stranded(pods, route, paths, TRAFFIC)):
                 return why
         if routes or self.settings.no_service:

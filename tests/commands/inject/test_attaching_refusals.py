@@ -306,6 +306,22 @@ def test_a_flag_that_would_not_reach_the_engine_is_not_added(key: str, what: str
     )
 
 
+NAMED = [{"name": "http", "containerPort": 8000}]
+REDIS = {"name": "redis", "image": "redis", "ports": [{"name": "http", "containerPort": 6379}]}
+BY_NUMBER = {**SERVICE, "metadata": {"name": "number"}, "spec": {"selector": {"own": "1"}, "ports": [{"port": 8000}]}}
+
+
+@pytest.mark.parametrize(("beside", "further"), [([REDIS], []), ([], [BY_NUMBER])], ids=["its name twice", "a number"])
+def test_a_name_is_not_turned_while_pods_without_a_sidecar_answer_to_it(beside: list[Any], further: list[Any]) -> None:
+    """The engine cannot move: its name would be turned, since another container has it too, or with the number beside it."""
+    one = deployment(labels={"app": "llm", "own": "1"}, containers=[{**SHELL[0], "ports": NAMED}, *beside])
+    other = deployment("other", containers=[{**POD["containers"][0], "ports": NAMED}])
+    other["metadata"]["labels"] = {}
+    by_name = {**SERVICE, "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": "http"}]}}
+
+    assert "Service llm leads to Deployment other too, which has no sidecar" in refused(one, other, by_name, *further)
+
+
 def test_a_script_with_the_engines_name_may_pass_on_no_word() -> None:
     own = {"name": "vllm", "image": "vllm/vllm-openai", "command": ["/usr/local/bin/run-vllm", "m"]}
 
