@@ -513,7 +513,7 @@ class RequestObserver:
         """An answer begins with these bytes. Returns what reads it; None: nothing does."""
         self._streaming = False
         answer: StreamedResponse | WholeResponse | None = None
-        is_text = content_type.startswith(b"text/") or not content_type
+        is_text = content_type.startswith(b"text/") or content_type in (b"", b"application/json")
         lines = lines or (self._dialect.in_lines and self._peek.stream is True)
         if begun.startswith(JSON_BEGINS) and not lines:
             answer = self._read_whole()

@@ -209,6 +209,16 @@ def test_a_transcription_as_text_is_an_answer(form_says: str, content_type: str,
     assert walk.accounts[-1].outcome is outcome
 
 
+@pytest.mark.parametrize("stream", ["true", "false"])
+def test_a_text_under_the_type_of_json_is_no_embedding(stream: str) -> None:
+    """Embeddings may come as bytes, under a type of their own; some clients send `stream` with every request."""
+    walk = Walk()
+    ask(walk, "/v1/embeddings", ORDER.replace(b"true", stream.encode()))
+    reply(walk, b"Internal Server Error")
+
+    assert walk.accounts[-1].outcome is Outcome.ENGINE_ERROR
+
+
 def test_a_page_that_is_longer_than_what_is_kept_is_a_page() -> None:
     walk = Walk()
     ask(walk, CHAT.path)

@@ -71,10 +71,15 @@ def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
         return decoder.decode(data)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UnreadableEvent(str(error)) from error
-    except UNREADABLE:
+    except UNREADABLE as error:
+        bare = data.strip()
+        if bare[:1] + bare[-1:] not in _BRACKETS:
+            raise UnreadableEvent(str(error)) from error
         return loosely(decoder, data)
 
 
+_BRACKETS = (b"{}", b"[]")
+"""The first and the last byte of each event that is worth a second, slower look."""
 _STRANGE = msgspec.json.Decoder(dict[str, Any] | list[Any])
 _NAMES_AN_ERROR = re.compile(r"error|exception|traceback|^(fault|failed|failure|detail|err(no|msg|code)?)$")
 _STATES_AN_ERROR = re.compile(r"[\w.-]*(error|exception|fail)[\w.-]*|[45]\d\d", re.IGNORECASE)
@@ -101,7 +106,7 @@ def states(error: object) -> bool:
 def _is_error(said: object) -> bool:
     if isinstance(said, list):
         return any(isinstance(each, dict) and _is_error(each) for each in said[:8])
-    if not isinstance(said, dict):
+    if not isinstance(said, dict) or not said:
         return False
     named = {name.lower().replace("_", ""): value for name, value in said.items()}
     stated = {name for name, value in named.items() if states(value)}
