@@ -42,6 +42,8 @@ _GONE: Mapping[str, Mapping[str, str]] = {
         "--sidecar.url": _MEASURED,
         "--window": _MEASURED,
         "--replicas.now": "--rate is of all replicas together",
+        "--router": "the answer is for a random router, and one that joins the shortest queue needs no more replicas",
+        "--service.variation": "the wait for a slot is an upper estimate",
     },
     "compare": {
         "--lever": "--expect names what is to move, and each step of `sidecar diagnose` says what it is expected to do"

@@ -63,25 +63,13 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
-def _number(text: str) -> float:
-    """The number; NaN, which no range contains, if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return nan
-
-
 def _share(text: str, most: float = 1.0) -> float:
-    value = _number(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
     if not 0 < value <= most:
         raise ValueError("is not a share above 0 and up to 1, such as 0.9")
-    return value
-
-
-def _variation(text: str) -> float:
-    value = _number(text)
-    if not 0 <= value <= 10:
-        raise ValueError("is not a coefficient of variation from 0 to 10")
     return value
 
 
@@ -174,9 +162,7 @@ _GROUPS: Mapping[str, tuple[_Flag, ...]] = {
         _Flag("rate", "RATE", read_rate, "requests per second over all replicas, such as 12 or 700/m"),
         _Flag("slots", "N", read_count, f"sequences that run at once at one replica ({SLOTS_FLAGS})"),
         _Flag("service", "N:TIME", _point, "time that a request runs among N at once; give two or more", several=True),
-        _Flag("service.variation", "CV", _variation, "standard deviation of that time over its mean (default 1)"),
         _Flag("prefill", "WEIGHT:TIME", _prompt, "kind of prompt: its weight and its prefill time alone", several=True),
-        _Flag("router", "KIND", _choice("random", "shortest"), "router: random (default) or shortest queue"),
     ),
     "a running engine": (
         _as_elsewhere(

@@ -1,28 +1,29 @@
-"""How many replicas keep the mean queue wait below a target: two queues in a row, for one replica and for several.
+"""How many replicas keep the mean queue wait below a target: two queues in a row, at each replica.
 
 1. The line for prefill. Prompts are computed one after another, so they queue behind each other long before the slots
    are taken. This is an M/G/1 queue: mean wait = residual * busy / (1 - busy) (Pollaczek and Khinchine). `busy` is the
    share of time in which a prompt is in prefill, and `residual` is the mean rest of the prefill that an arriving
    request finds running, E[S^2] / (2 E[S]).
-2. The slots: the birth-death chain of `chain.py` over the service of `service.py`.
+2. The slots: an M/M/c queue in which each request runs as long as among full slots. With R = rate of leaving with all
+   slots taken and busy = arrivals / R, mean wait = busy^(sqrt(2 (slots + 1)) - 1) / ((1 - busy) R) (Sakasegawa 1977,
+   "An approximation formula Lq = a rho^b / (1 - rho)"; exact for one slot). Requests run faster while slots are free,
+   so the wait is rather too long than too short.
 
 The two waits are added. This is an approximation; docs/capacity.md has its error and the simulation that gave it. A
-random router splits a Poisson stream into independent ones, so each replica follows this model at its share exactly. A
-router that joins the shortest queue lies between that and one common queue, so the answer for it is a range. Pure
+random router splits a Poisson stream into independent ones, so each replica follows this model at its share. Pure
 functions. Loads that no number of replicas can carry are refused.
 """
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 
-from sidecar.commands.capacity import chain
 from sidecar.commands.capacity.answer import RefusedError
 from sidecar.commands.capacity.service import Service
 
 
 MOST_REPLICAS = 10_000
-MOST_BEYOND = 0.05
-"""Largest accepted share of time in states in which the replica was never observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,6 @@ class Line:
         busy = rate * self.seconds
         return self.residual_seconds * busy / (1 - busy) if busy < 1 else inf
 
-    def shared_wait_seconds(self, rate: float, replicas: int) -> float:
-        """Mean wait with one line for all: M/G/c after Lee and Longton, the wait of M/M/c times residual over mean."""
-        if not self.seconds:
-            return 0.0
-        common = chain.solve(rate, lambda n: n / self.seconds, replicas)
-        return common.wait_seconds * self.residual_seconds / self.seconds
-
 
 def line_of(prefills: list[tuple[float, float]]) -> Line:
     """The line of a mix of prompts, given as (weight, prefill seconds) of each kind."""
@@ -61,15 +55,17 @@ class Slots:
 
     service: Service
     count: int
-    scale: float = 1.0
-    """Factor on the chain's wait: 1.0 for exponential service, else (1 + cv^2) / 2 (Lee and Longton)."""
 
-    def waiting(self, rate: float, replicas: int = 1) -> chain.Waiting:
-        """The chain for `replicas` replicas as one: all slots behind one queue, requests spread evenly."""
-        service = self.service
-        return chain.solve(
-            rate, lambda n: replicas * service.leaving(n / replicas), self.count * replicas, service.known * replicas
-        )
+    def busy(self, rate: float) -> float:
+        """`rate` divided by the rate of leaving with all slots taken; 1 or more: the queue grows for ever."""
+        return rate / self.service.leaving(self.count)
+
+    def wait_seconds(self, rate: float) -> float:
+        """Mean wait in seconds at `rate` requests per second; inf if more come than can leave."""
+        busy = self.busy(rate)
+        if busy >= 1:
+            return inf
+        return math.pow(busy, sqrt(2 * (self.count + 1)) - 1) / ((1 - busy) * self.service.leaving(self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +73,11 @@ class Row:
     """A number of replicas: the mean queue wait of a request, and how busy each replica is."""
 
     replicas: int
-    random_seconds: float
-    """Mean queue wait with a router that picks at random."""
-    shared_seconds: float
-    """Mean queue wait with one common queue: no router can be better."""
+    wait_seconds: float
+    """inf: the queue grows for ever."""
     prefill_busy: float | None
     slots_busy: float | None
     """Arrival rate divided by the rate of leaving with all slots taken."""
-    beyond: float
-    """Share of time in states that were never observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +89,22 @@ class Fleet:
     slots: Slots | None
 
     def row(self, replicas: int) -> Row:
-        each = self.rate / replicas
-        random = shared = beyond = 0.0
-        prefill_busy = slots_busy = None
-        if self.line is not None:
-            prefill_busy = each * self.line.seconds
-            random += self.line.wait_seconds(each)
-            shared += self.line.shared_wait_seconds(self.rate, replicas)
-        if self.slots is not None:
-            own = self.slots.waiting(each)
-            slots_busy, beyond = own.utilisation, own.beyond
-            random += own.wait_seconds * self.slots.scale
-            shared += self.slots.waiting(self.rate, replicas).wait_seconds * self.slots.scale
-        return Row(replicas, random, min(shared, random), prefill_busy, slots_busy, beyond)
+        each, line, slots = self.rate / replicas, self.line, self.slots
+        return Row(
+            replicas,
+            (line.wait_seconds(each) if line else 0.0) + (slots.wait_seconds(each) if slots else 0.0),
+            each * line.seconds if line else None,
+            slots.busy(each) if slots else None,
+        )
 
-    def fewest(self, wait_seconds: float, *, shared: bool = False) -> Row:
-        """The fewest replicas with a mean wait up to `wait_seconds`. Raises RefusedError if the data do not tell."""
-        if self.line is None and self.slots is None:
-            raise RefusedError("the time to serve a request is not known")
-
-        def good(row: Row) -> bool:
-            return (row.shared_seconds if shared else row.random_seconds) <= wait_seconds
-
-        # Each added replica lowers the wait, so the fewest good replicas are found by doubling, then by bisection.
-        low, high = 0, 1
-        while not good(self.row(high)):
-            low, high = high, high * 2
-            if high > MOST_REPLICAS:
-                raise RefusedError(
-                    f"not even {MOST_REPLICAS:,} replicas reach that wait: the target is too near 0 (while two requests can"
-                    " come together, some wait remains)"
-                )
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if good(self.row(middle)) else (middle, high)
-        found = self.row(high)
-        if found.beyond > MOST_BEYOND:
-            assert self.slots is not None
+    def fewest(self, wait_seconds: float) -> Row:
+        """The fewest replicas with a mean wait up to `wait_seconds`. Raises RefusedError if no number reaches it."""
+        # Each added replica lowers the wait.
+        numbers = range(1, MOST_REPLICAS + 1)
+        found = bisect_left(numbers, -wait_seconds, key=lambda replicas: -self.row(replicas).wait_seconds)
+        if found == MOST_REPLICAS:
             raise RefusedError(
-                f"with {high} replicas each would spend {found.beyond:.0%} of its time with more than {self.slots.service.known} requests"
-                " inside, a load at which its speed was not measured: test it under more load"
+                f"not even {MOST_REPLICAS:,} replicas reach that wait: the target is too near 0 (while two requests can"
+                " come together, some wait remains)"
             )
-        return found
+        return self.row(numbers[found])

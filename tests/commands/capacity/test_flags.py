@@ -41,7 +41,8 @@ def test_all_that_is_wrong_is_told_at_once_with_what_is_allowed(capsys: pytest.C
         (["--wait=0s", "--rate=1"], "some wait remains"),
         (["--service=8"], "is not REQUESTS:TIME"),
         (["--prefill=0:1s"], "is not WEIGHT:TIME"),
-        (["--service.variation=-1"], "is not a coefficient of variation"),
+        (["--router=shortest"], "--router: is gone; the answer is for a random router"),
+        (["--service.variation=1"], "--service.variation: is gone; the wait for a slot is an upper estimate"),
     ],
 )
 def test_usage_that_cannot_be_meant_is_explained(
