@@ -144,6 +144,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
         "builds",
         "fuzz",
         "garden",
+        "goldens",
         "histories",
         "incidents",
         "alert_rules",

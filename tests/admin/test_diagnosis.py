@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from sidecar.commands.diagnose.sources import one_sidecar
 from sidecar.commands.diagnose.terminal import text
 from sidecar.diagnosis.findings import Diagnosis
 from sidecar.diagnosis.measured import Measured
@@ -15,24 +14,17 @@ from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from tests.accounts.closed import ring_of, streamed
 from tests.admin.broken_lane import broken
-from tests.support.admin import Visit, metrics, visit
+from tests.support.admin import Visit, visit
 
 
-def test_a_lane_in_trouble_is_diagnosed_with_both_numbers() -> None:
+def test_a_diagnosis_is_json_and_stored_nowhere() -> None:
+    """`tests/goldens` has what is in it."""
+
     async def scenario(visit: Visit) -> None:
-        broken(visit.metrics)
-        visit.metrics.info(c.ENGINE_INFO, "vllm", "0.25.0")
-
-        status, headers, body = await visit.ask("/diagnosis")
-        (lane,) = json.loads(body)["diagnoses"]
+        status, headers, _ = await visit.ask("/diagnosis")
 
         assert (status, headers["Content-Type"]) == (200, "application/json; charset=utf-8")
         assert headers["Cache-Control"] == "no-store"
-        assert (lane["lane"], lane["model"], lane["engine"]) == ("chat", "llama", "vllm")
-        assert (lane["outcome"], lane["phase"], lane["first"]) == ("verdict", "queue", "ttft")
-        assert (lane["time_to_first_token"]["state"], lane["inter_token"]["state"]) == ("broken", "met")
-        assert (lane["cause"], lane["confidence"]) == ("slots", 1.0)
-        assert lane["measured"]["verdicts"]["ttft"]["roots"] == {"queue": 160}
 
     visit(scenario)
 
@@ -81,18 +73,6 @@ def test_a_lane_can_be_asked_for_alone() -> None:
     visit(scenario)
 
 
-def test_without_traffic_there_is_nothing_to_diagnose() -> None:
-    async def scenario(visit: Visit) -> None:
-        answer = json.loads((await visit.ask("/diagnosis"))[2])
-
-        slowest = answer.pop("slowest")
-        assert answer == {"schema_version": 3, "engines_down": [], "diagnoses": []}
-        assert (slowest["requests"], slowest["of"]) == (0, [])
-        assert text(answer).startswith("No lane had a request")
-
-    visit(scenario)
-
-
 def test_the_slowest_requests_stand_beside_the_lanes() -> None:
     """In JSON, also of one lane alone, in text, and on the status page."""
     ring = ring_of([streamed(0.5)] * 99 + [streamed(4.0)] + [streamed(0.5, lane="batch")] * 20)
@@ -109,23 +89,6 @@ def test_the_slowest_requests_stand_beside_the_lanes() -> None:
         assert "1 of 100 took 4.75 s or more" in page
 
     visit(scenario, accounts=ring)
-
-
-def test_an_engine_that_was_never_up_is_told_without_traffic() -> None:
-    """In JSON, in text and as the headline of the status page."""
-
-    async def scenario(visit: Visit) -> None:
-        visit.metrics.gauge(c.ENGINE_UP).child().set(0)
-
-        answer = json.loads((await visit.ask("/diagnosis"))[2])
-        page = (await visit.ask("/"))[2].decode()
-
-        assert answer["diagnoses"] == []
-        assert [engine["runbook"] for engine in answer["engines_down"]] == ["LLMEngineDown"]
-        assert text(answer).startswith("THE ENGINE HAS NOT COME UP YET\n")
-        assert ("The engine has not come up yet" in page, "<title>engine down" in page) == (True, False)
-
-    visit(scenario)
 
 
 def test_the_last_incidents_can_be_attached_to_a_bug() -> None:
@@ -162,17 +125,3 @@ def test_asking_is_no_scrape() -> None:
 
     registry = Metrics(lanes=["chat"], prompt_buckets=["0-512"], models=["llama"], constants={"gpu_type": "unknown"})
     visit(scenario, registry)
-
-
-def test_the_command_reads_what_the_listener_says() -> None:
-    async def scenario(visit: Visit) -> None:
-        broken(visit.metrics)
-
-        answer = await one_sidecar(f"http://127.0.0.1:{visit.port}")
-        lines = text(answer, 120).splitlines()
-
-        assert lines[0].startswith("QUEUE  (worst: time to first token, cause slots)  [lane chat, model llama")
-        assert lines[1].startswith("  time to first token: BROKEN")
-        assert lines[2].startswith("  between tokens:      MET")
-
-    visit(scenario, metrics())

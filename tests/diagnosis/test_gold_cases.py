@@ -421,26 +421,6 @@ def test_8_bit_arithmetic_is_not_advised_on_gpus_without_it() -> None:
     assert "weights-in-8-bits" in names["2xH100"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (DRILL, "less on GPUs that only prefill"),
-        (DRILL, "with several pods it needs routing by prefix"),
-        (POST_MORTEM | {"kv_usage": "97%"}, 'Do not combine with: "Add slots"'),
-    ],
-)
-def test_conflicts_and_dependencies_are_printed(flags: Mapping[str, str], said: str) -> None:
-    assert said in printed(told(**flags))
-
-
-def test_every_printed_step_has_its_range_and_the_source_of_it() -> None:
-    said = printed(told(**DRILL))
-
-    assert "Expect: 30 to 70 % of the added time goes" in said
-    assert "Sarathi-Serve" in said
-    assert "expectation from how engines schedule" in said
-
-
 @pytest.mark.parametrize("regime", [*Regime, None])
 def test_what_lacks_evidence_is_never_among_the_first(regime: Regime | None) -> None:
     for flags in (DRILL, QUEUED, {"ttft_p99": "5s", "queue_p99": "10ms", "tpot_p99": "40ms"}):

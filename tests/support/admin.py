@@ -4,6 +4,7 @@ It knows the listener and an empty registry, and neither traffic nor an engine.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import aiohttp
@@ -15,6 +16,7 @@ from sidecar.admin.page.recent_failures import RecentFailures
 from sidecar.budgets.budgets import Budgets, limits_of
 from sidecar.config.schema import ProxyConfig
 from sidecar.history.incident_log import IncidentLog
+from sidecar.history.slices import run_now
 from sidecar.metrics.declaration import Profile
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
@@ -38,6 +40,7 @@ class Double:
         self.reloads = 0
         self.settled = 0
         self.reloading_at_once = 0
+        self.uptime_seconds = 1.0
 
     def ready(self) -> tuple[bool, str]:
         return self.is_ready
@@ -65,7 +68,7 @@ class Double:
     def facts(self) -> Facts:
         if self.is_healthy[1] == "broken":
             raise RuntimeError("sk-CANARY")
-        return Facts("0.1", "127.0.0.1:8000", 1.0, "defaults")
+        return Facts("0.1", "127.0.0.1:8000", self.uptime_seconds, "defaults")
 
 
 def metrics() -> Metrics:
@@ -75,12 +78,20 @@ def metrics() -> Metrics:
 
 
 class Visit:
-    """A started listener, its double, and a client. `routes`: its paths, without those that have a name within."""
+    """A started listener, its double, and a client. `routes`: its paths, without those that have a name within; `tick`: what it does each five seconds."""
 
     def __init__(
-        self, app: Double, registry: Metrics, session: aiohttp.ClientSession, port: int, routes: frozenset[str]
+        self,
+        app: Double,
+        registry: Metrics,
+        session: aiohttp.ClientSession,
+        port: int,
+        routes: frozenset[str],
+        *,
+        tick: Callable[[], None],
     ) -> None:
         self.app, self.metrics, self.session, self.port, self.routes = app, registry, session, port, routes
+        self.tick = tick
 
     async def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Mapping[str, str], bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -96,19 +107,29 @@ def visit(
     incidents: IncidentLog | None = None,
     accounts: AccountRing | None = None,
     profile: Profile = "full",
+    clock: Callable[[], float] | None = None,
+    unix: Callable[[], float] = time.time,  # noqa: TID251  as the listener's own
 ) -> None:
+    """Play the scenario on a started listener. `clock`: monotonic seconds; None: the loop's."""
+
     async def play() -> None:
         of = registry or metrics()
         app = Double(of)
-        clock = asyncio.get_running_loop().time
-        admin = AdminListener(app, of, clock, incidents=incidents, accounts=accounts, profile=profile)
+        loop = asyncio.get_running_loop()
+        admin = AdminListener(
+            app, of, clock or loop.time, incidents=incidents, accounts=accounts, profile=profile, unix=unix
+        )
         ((_, port),) = await admin.start("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=["Accept-Encoding"]) as session:
                 assert admin._runner is not None
                 found = frozenset(each.canonical for each in admin._runner.app.router.resources())
                 routes = frozenset(path for path in found if "{" not in path)
-                await scenario(Visit(app, of, session, port, routes))
+
+                def tick() -> None:
+                    admin._diagnoses.learn(run_now(admin._history.tick(admin._clock())))
+
+                await scenario(Visit(app, of, session, port, routes, tick=tick))
         finally:
             await admin.stop()
 

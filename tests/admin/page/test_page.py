@@ -97,19 +97,6 @@ def test_a_person_reads_what_is_wrong_before_where_the_time_goes() -> None:
     assert sorted(places) == places
 
 
-def test_phases_ttft_and_gaps_stand_apart() -> None:
-    """Phases with means, sources and quantiles, TTFT, and the time between tokens are apart; no number combines
-    them."""
-    page = read(status(anatomy()))
-
-    assert page.text.index("Time to first token") < page.text.index("Time between tokens")
-    assert "queue e 500 ms 250 ms > 5.0 min too few" in page.text
-    assert "decode e 75 % w 25 % 1.25 s too few too few too few" in page.text
-    assert "mean 2.00 s over 10 requests" in page.text
-    assert "Unknown: prefill." in page.text
-    assert "queue, prefill and first token are lower bounds" in page.text
-
-
 def test_a_quantile_beyond_the_last_edge_or_without_ground_is_no_number() -> None:
     page = read(status(anatomy()))
 
@@ -139,12 +126,6 @@ def test_gaps_without_counted_tokens_are_no_pace_of_an_answer() -> None:
     page = read(status(anatomy(inter_token=QUANTILES)))
 
     assert "No answer has ended whose tokens are counted, so the time between them is not known." in page.text
-
-
-def test_how_requests_ended_and_how_many_were_split() -> None:
-    page = read(status(anatomy()))
-
-    assert "12 10 engine error 2 90 % of 10 (no report 1)" in page.text
 
 
 def test_who_is_inside_stands_with_stage_and_age() -> None:

@@ -6,7 +6,6 @@ import json
 import pytest
 
 from sidecar.cli import main
-from sidecar.commands.diagnose.terminal import MOST_LINES
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.registry import Metrics
 from tests.admin.broken_lane import broken
@@ -17,21 +16,6 @@ DUMP = (
     *("--ttft-p99=3.2s", "--tpot-p99=80ms", "--rate=60", "--prompt-mean=2200", "--output-mean=180"),
     *("--model-size=13b", "--gpus=2xA100"),
 )
-
-
-def test_the_dump_of_the_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    code = main(["diagnose", *DUMP])
-
-    out = capsys.readouterr().out
-    lines = out.splitlines()
-    assert code == 0
-    assert lines[0].startswith("UNATTRIBUTED, perhaps queue or prefill  (worst: time to first token, cause load)")
-    assert lines[1] == "  time to first token: BROKEN  p99 3.2 s (threshold 1.5 s, assumed: 2.1 x of it)"
-    assert lines[2] == "  between tokens:      BROKEN  p99 80 ms (threshold 50 ms, assumed: 1.6 x of it)"
-    assert "between tokens is broken too; phase decode" in out
-    assert "the queue cannot drain" in " ".join(out.split())
-    assert len(lines) <= MOST_LINES
 
 
 def test_json_is_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,15 +29,6 @@ def test_json_is_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
         ["queue", "prefill"],
     )
     assert found["second"] == {"objective": "tpot", "phase": "decode", "state": "broken"}
-
-
-def test_one_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code is 2: the numbers that were given allow no verdict."""
-    code = main(["diagnose", "--e2e-p99=8s"])
-
-    out = capsys.readouterr().out
-    assert (code, out.splitlines()[0]) == (2, "NO VERDICT  [given by hand]")
-    assert ["--ttft-p99" in out, "--tpot-p99" in out] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,15 @@
 """A link of which no answer tells is unknown: neither ok nor broken."""
 
-import json
-from collections.abc import Callable
-
 import pytest
 
 from sidecar.commands.asking import Reply
-from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
 from sidecar.engines.probe.replies import Answer
 from tests.commands.doctor.one_change import (
     NO_ANSWER,
     alertmanager,
-    every_rule,
-    on_page,
-    opened,
     prometheus,
-    routed,
     said,
     states,
 )
@@ -26,7 +18,6 @@ from tests.commands.doctor.sound_evidence import (
     PAGE,
     STARTED,
     TARGET,
-    api,
     sound,
     told,
     vector,
@@ -54,81 +45,6 @@ def test_before_attaching_a_sidecar_that_is_not_there_is_no_fault() -> None:
     assert "--enable-per-request-metrics" in said(evidence, Link.REPORTS)
 
 
-@pytest.mark.parametrize(
-    ("up", "status", "state", "words"),
-    [
-        ("", None, State.UNKNOWN, "the sidecar has not asked it yet"),
-        ("", 503, State.UNKNOWN, "the sidecar has not asked it yet"),
-        ("", 200, State.OK, "http://e answers: an engine of a kind that is not known"),
-        ("llm_engine_up 0\n", None, State.BROKEN, "the sidecar cannot use the engine: llm_engine_up is 0"),
-        (
-            "llm_engine_up 0\n",
-            200,
-            State.BROKEN,
-            "the sidecar cannot use the engine (it answers the doctor): llm_engine_up is 0",
-        ),
-    ],
-)
-def test_an_engine_that_only_the_config_names_is_ok_if_it_answers(
-    up: str, status: int | None, state: State, words: str
-) -> None:
-    """Its address is meant for the pod: that it does not answer the doctor shows nothing."""
-    evidence = sound()
-    evidence.page = told(PAGE.replace("llm_engine_up 1\n", up))
-    evidence.engine, evidence.engine_where = {"/health": Answer(status)}, "http://e"
-    (found,) = [one for one in examine(evidence) if one.link is Link.ENGINE]
-
-    assert (found.state, found.said) == (state, words)
-
-
-@pytest.mark.parametrize(
-    ("age", "state", "words"),
-    [
-        ("12", State.UNKNOWN, "something scraped the page 12 s ago"),
-        ("75", State.BROKEN, "no scrape for 75 s"),
-        (None, State.BROKEN, "no scrape for 3600 s since the process began"),
-    ],
-)
-def test_without_a_prometheus_to_ask_the_page_tells_whether_it_is_scraped(
-    age: str | None, state: State, words: str
-) -> None:
-    evidence = sound()
-    evidence.prometheus = {}
-    line = "llm_sidecar_last_scrape_age_seconds 12\n"
-    evidence.page = told(PAGE.replace(line, "" if age is None else line.replace("12", age)))
-    (found,) = [one for one in examine(evidence) if one.link is Link.SCRAPE]
-
-    assert (found.state, words in found.said) == (state, True)
-
-
-@pytest.mark.parametrize(
-    ("change", "link"),
-    [
-        (lambda e: setattr(e, "template_texts", None), Link.TEMPLATES),
-        (opened("/api/dashboards", Reply("", 401)), Link.DASHBOARDS),
-        (alertmanager("metrics", told("")), Link.DELIVERY),
-        (on_page("llm_engine_traffic_seen_ratio 1\n", ""), Link.CLIENTS),
-        (
-            on_page('lane="chat",source="engine",reason="in_band"', 'lane="chat",source="estimate",reason="x"'),
-            Link.REPORTS,
-        ),
-        (every_rule(health="unknown"), Link.EVALUATION),
-        (prometheus("alertmanagers", told("<html>")), Link.SENT),
-        (prometheus("config", api({"yaml": "{"})), Link.SCRAPE),
-        (alertmanager("status", told(json.dumps({"config": {"original": "{"}}))), Link.ALERTMANAGER),
-        (alertmanager("status", told(json.dumps({"config": {"original": "[" * 2_000}}))), Link.ALERTMANAGER),
-        (routed(route={"receiver": "queue-page", "routes": [{"matchers": [r'a=~"\pL+"']}]}), Link.ROUTES),
-        (on_page("llm_engine_up 1", "llm_engine_up {"), Link.ENGINE),
-    ],
-)
-def test_an_answer_that_shows_nothing_leaves_its_link_unknown(change: Callable[[Evidence], None], link: Link) -> None:
-    evidence = sound()
-    change(evidence)
-    found = states(evidence)
-
-    assert (found[State.BROKEN], link.label in found[State.UNKNOWN]) == ([], True)
-
-
 REFUSED = Reply("http://server/page", 503, b"overloaded")
 SHOWN_BY = {
     **{name: [Link.SCRAPE] for name in ("sidecars", "targets", "kept", "scraped", "config")},
@@ -143,7 +59,7 @@ SHOWN_BY = {
     "metrics of Prometheus": [],
 }
 """A question to Prometheus or Alertmanager to the links that are not known without its answer. Those that say that the server is down
-are among `BREAKS`."""
+are among `BREAKS` of `breaks.py`."""
 
 
 @pytest.mark.parametrize("name", SHOWN_BY)

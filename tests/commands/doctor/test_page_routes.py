@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.commands.asking import Reply
 from sidecar.commands.doctor.examination import examine
 from sidecar.commands.doctor.gathered import Evidence
 from sidecar.commands.doctor.links import Link, State
-from tests.commands.doctor.one_change import NO_ANSWER, alertmanager, drilled, prometheus, routed, said, states
+from tests.commands.doctor.one_change import alertmanager, drilled, prometheus, routed, said, states
 from tests.commands.doctor.sound_evidence import COUNTED, TARGET, api, groups, routes, sound, status
 
 
@@ -271,37 +270,6 @@ def test_a_test_page_that_no_receiver_sends_proves_nothing() -> None:
     assert {"templates", "delivery"} <= {*states(evidence)[State.UNKNOWN]}
     assert states(evidence)[State.BROKEN] == ["routes"]
     assert said(evidence, Link.TEMPLATES).startswith("receivers name 1 templates")
-
-
-LOCKED = Reply("http://am/metrics", 401, failure="asks for a user and a password")
-OVER = "; it could not be resolved, and ends by itself within ten minutes"
-LATE = "the TEST page was not sent by pagerduty, slack, webhook within 20 s"
-
-
-@pytest.mark.parametrize(
-    ("grown", "replies", "state", "words"),
-    [
-        (
-            COUNTED,
-            {"posted": Reply("http://am", 400, b"bad")},
-            State.BROKEN,
-            "did not take the TEST alert: http://am answers 400: bad",
-        ),
-        (COUNTED, {"posted": NO_ANSWER}, State.UNKNOWN, f"is not known to have taken the TEST alert: {NO_ANSWER.told}"),
-        (COUNTED, {"posted": NO_ANSWER, "resolved": NO_ANSWER}, State.UNKNOWN, OVER),
-        (COUNTED, {"before": LOCKED, "after": LOCKED}, State.UNKNOWN, LOCKED.told),
-        (ACCEPTED, {"after": NO_ANSWER}, State.UNKNOWN, NO_ANSWER.told),
-        (COUNTED, {"resolved": NO_ANSWER}, State.BROKEN, f"{LATE}{OVER}"),
-        (ACCEPTED, {"resolved": NO_ANSWER}, State.OK, OVER),
-        (COUNTED, {"posted": Reply("", 400), "resolved": Reply("", 400)}, State.BROKEN, "answers 400"),
-    ],
-)
-def test_each_outcome_of_a_test_page_is_told(grown: str, replies: dict[str, Reply], state: State, words: str) -> None:
-    evidence = sound()
-    drilled(grown, **replies)(evidence)
-    (found,) = [one for one in examine(evidence) if one.link is Link.DELIVERY]
-
-    assert (found.state, found.said.endswith(words)) == (state, True), found.said
 
 
 @pytest.mark.parametrize(

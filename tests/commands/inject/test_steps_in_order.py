@@ -256,14 +256,6 @@ EARLIER = (Path(__file__).parent / "attached_before" / "deployment.yaml").read_t
 """Its Service was turned at once."""
 
 
-def test_a_turned_service_goes_back_first_and_not_in_a_pipe(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, said = run(["uninject"], capsys, monkeypatch, EARLIER)
-
-    assert (code, out) == (2, "")
-    assert "Service mistral-7b in default leads to the sidecars until it is turned back" in said
-    assert "sidecar uninject --out=DIR\n" in said
-
-
 def parted(text: str) -> tuple[str, str]:
     """The Deployment, and its Service."""
     deployment, service, *_ = [each for each in text.split("---\n") if "kind:" in each]

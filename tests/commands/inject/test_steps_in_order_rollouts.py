@@ -156,13 +156,6 @@ def test_a_pipeline_that_injects_anew_what_an_earlier_tree_attached_loses_no_pod
     assert lost(cluster, steps, IN_ANY_WAY, leads_first=True) == set()
 
 
-@pytest.mark.parametrize("path", BEFORE, ids=lambda path: path.stem)
-def test_what_an_earlier_tree_attached_stays_as_it_is_when_it_is_given_again(path: Path, tmp_path: Path) -> None:
-    (step,) = injected(MANIFESTS / path.name, tmp_path / "in", path.read_text())
-
-    assert step == objects_of(path.read_text())
-
-
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
