@@ -53,8 +53,6 @@ class RequestReader:
         """The bytes of the present read, and before them the request line that began in an earlier one."""
         self._read_from = 0
         self._unfinished_line = b""
-        self._names_others = False
-        """Another protocol's name stands somewhere in `_read`."""
         self._line_judged = False
         # Names beside values, and pairs only when the head is complete: a pair of its own costs 64 bytes for each field of each
         # unfinished head.
@@ -75,7 +73,6 @@ class RequestReader:
         self._at = at
         self._read = self._unfinished_line + data if self._unfinished_line else data
         self._read_from, self._unfinished_line = 0, b""
-        self._names_others = b"RTSP/" in self._read or b"ICE/" in self._read
         self._unproductive_bytes += len(data)
         behind = None
         try:
@@ -125,12 +122,15 @@ class RequestReader:
         Only a body in the same read, before this request, that holds this very line could be mistaken for it.
         """
         self._line_judged = True
-        if self._names_others:
-            protocol_at = self._protocol_at()
-            if protocol_at is not None:
-                self._read_from = protocol_at
-                if self._read.startswith(OTHER_PROTOCOLS, protocol_at):
-                    self.refusal = self.refusal or Failure.UNSUPPORTED_VERSION
+        usual = b"%b %b HTTP/" % (self._parser.get_method(), self._url)
+        if self._read.startswith(usual, self._read_from):  # most requests begin a read
+            self._read_from += len(usual)
+            return
+        protocol_at = self._protocol_at()
+        if protocol_at is not None:
+            self._read_from = protocol_at
+            if self._read.startswith(OTHER_PROTOCOLS, protocol_at):
+                self.refusal = self.refusal or Failure.UNSUPPORTED_VERSION
 
     def _protocol_at(self) -> int | None:
         """Return where the protocol stands in the present read, behind the method and the target; None if that line is not there.
@@ -223,7 +223,7 @@ class RequestReader:
             return
         self.in_head = False
         self._unproductive_bytes = 0
-        if self._names_others and not self._line_judged:
+        if not self._line_judged:
             self._judge_line()
         if self.refusal is not None:
             return
