@@ -83,6 +83,7 @@ def play(walk: Walk, body: bytes, kind: str, ttft_seconds: float, tokens: int, *
 @pytest.mark.parametrize(
     ("seed", "usage"), [(1, 0.0), (2, 0.3), (3, 1.0)], ids=["no usage", "usage of some", "usage of each"]
 )
+@pytest.mark.long
 def test_no_prompt_misses_because_its_length_was_not_read(seed: int, usage: float) -> None:
     """No miss is false; each true one is counted or, where the length is not known, not judged; and of the others at most one request in a
     hundred is not judged, with its reason.

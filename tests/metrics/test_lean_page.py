@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 import promql_parser as promql
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sidecar.commands.compare.gate_questions import CUT_QUESTION, GATE_QUESTIONS
@@ -228,6 +229,7 @@ def test_a_lean_page_ends_with_the_process_alone() -> None:
     assert not any(name.startswith("python_") for name in lean)
 
 
+@pytest.mark.long
 def test_the_whole_page_of_a_lean_pod_is_that_of_any_other() -> None:
     pages = Pages(busy(), "lean")
 

@@ -105,12 +105,14 @@ def test_beside_a_late_control_what_is_timed_was_not_measured(tmp_path: Path) ->
     assert listed.count("TimeoutError: the engine did not answer") == 2
 
 
+@pytest.mark.long
 def test_where_nothing_else_fails_the_run_is_no_failure(tmp_path: Path) -> None:
     code, told = ended("the control was late", tmp_path, "-k", "two or bound")
 
     assert (code, "2 not measured in" in told) == (0, True)
 
 
+@pytest.mark.long
 def test_beside_a_good_control_it_is_broken(tmp_path: Path) -> None:
     code, told = ended("", tmp_path)
 
@@ -118,6 +120,7 @@ def test_beside_a_good_control_it_is_broken(tmp_path: Path) -> None:
     assert "6 failed, 2 passed, 3 errors, 1 not measured in" in told
 
 
+@pytest.mark.long
 def test_a_module_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_module\n")
     code, told = ended("", tmp_path)

@@ -201,6 +201,7 @@ ENDS: list[tuple[Dialect, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("dialect", "said"), ENDS, ids=lambda each: getattr(each, "name", ""))
 @pytest.mark.parametrize("escaped", [True, False], ids=["escaped", "utf-8"])
+@pytest.mark.long
 def test_an_event_of_any_size_is_read_like_a_short_one(dialect: Dialect, said: dict[str, Any], escaped: bool) -> None:
     text = json.dumps(said, ensure_ascii=escaped).encode()
     outline = outlined(text).end()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_every_diagnosis_can_be_written_and_read(measured: Measured, columns: in
 
 
 @given(st.lists(anything, min_size=1, max_size=12), st.integers(80, 200))
+@pytest.mark.long
 def test_an_answer_that_is_not_asked_for_whole_is_one_screen(measured: list[Measured], columns: int) -> None:
     """With anything known of many lanes: forty lines, both latencies of the first lane, and how to see the rest."""
     written = document([diagnose(each) for each in measured])

@@ -130,6 +130,7 @@ CAME = ('llm_sidecar_spans_total{result="taken"} 6', 'llm_sidecar_spans_total{re
 COUNTED_ONE = 'llm_phase_attribution_total{lane="chat",source="engine",reason="span_alone"} 7'
 
 
+@pytest.mark.long
 def test_spans_that_count_nothing_are_told_with_their_reason_and_not_with_flags_that_are_set() -> None:
     """The flags are right where spans come: then the kind is not known, or is none whose spans state requests."""
     found = {

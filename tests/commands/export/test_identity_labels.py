@@ -138,6 +138,7 @@ def test_four_clusters_by_another_label_are_told_apart(tmp_path: Path) -> None:
     assert played(clusters.SUITE, {"one-of-four-clusters-misses-all"}, rules, renamed, tmp_path) == ""
 
 
+@pytest.mark.long
 def test_a_message_names_the_cluster_and_its_links_ask_for_the_fleets_own_label(tmp_path: Path) -> None:
     renamed = {
         'cluster="': 'k8s_cluster="',

@@ -75,6 +75,7 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(below, (*at, key))
 
 
+@pytest.mark.long
 def test_whatever_stands_in_a_place_is_written_or_refused() -> None:
     """Each value of these objects in turn is nothing, a word, a number, a list, a map: no error is raised."""
     rules = [{"ports": [{"port": 8000}], "to": [{"podSelector": CHOSEN}]}]

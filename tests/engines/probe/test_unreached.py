@@ -24,6 +24,7 @@ from tests.support.sidecar_process import running_sidecar
 Served = Callable[[], asyncio.Protocol]
 
 
+@pytest.mark.long
 def test_a_wrong_port_is_told_by_log_page_and_command(tmp_path: Path) -> None:
     """A client has failed on it twice: no surface says that nothing is broken, or that all is well."""
     url = f"http://127.0.0.1:{free_port()}"

@@ -37,11 +37,19 @@ def test_the_task_fetches_as_soon_as_a_request_waits(tmp_path: Path, monkeypatch
             settled.set()
 
         walk.settlement.log = log
+        fetch, fetched = walk.report_fetcher.fetch, asyncio.Event()
+
+        async def told() -> float:
+            pause = await fetch()
+            fetched.set()
+            return pause
+
+        monkeypatch.setattr(walk.report_fetcher, "fetch", told)
         task = asyncio.create_task(walk.report_fetcher.run())
-        await asyncio.sleep(0.05)
-        append(tmp_path / THIS_HOUR, line())
-        walk.answer(OURS)
         async with asyncio.timeout(60):
+            await fetched.wait()  # what stands in a file before that is of another time
+            append(tmp_path / THIS_HOUR, line())
+            walk.answer(OURS)
             await settled.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
