@@ -116,7 +116,7 @@ score: .venv/.dev ## does the verdict name what broke, on 20 shapes of faults th
 ablate: .venv/.dev ## what the verdict loses without each of its rules, on evidence that is recorded once: half an hour on two cores
 	$(BIN)/python -m bench.roots ablate --shapes 24 --draw held $(ARGS)
 
-bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth; ARGS="--busy 8": beside busy processes
+bench-first-page: .venv/.dev ## from `sidecar demo` to its first page, five kinds five times: an hour on a machine that does nothing else; ARGS="--runs 1": a fifth
 	$(BIN)/python -m bench.first_page $(ARGS)
 
 query-time: .venv/.dev ## seconds of the Fleet dashboard's queries at 64 pods of 10 lanes, with llm-dashboards.yml and without: five minutes, and it needs Prometheus

@@ -5,8 +5,7 @@ them as they come, so that seconds count from the command on, the start of Pytho
 the next fault, which comes a minute after the heal at least, and when the page is resolved. At the end stand a table and the bounds that were missed: exit code 1 then, 2 if a program is missing.
 
 Run: `make bench-first-page`, or `python -m bench.first_page`; `--runs 1 --kinds queue,decode` for a few; `--report`
-writes docs/evidence/first-page.md anew. `--busy 8` starts so many processes beside it that need a CPU all the time: then only a page of a
-wrong phase is missed, and a late page, or none, is counted. It refuses to know rules, routes and what the sidecar measured. On a machine that does other work the sidecar lacks CPU, and says so by a page of its own.
+writes docs/evidence/first-page.md anew. It refuses to know rules, routes and what the sidecar measured. On a machine that does other work the sidecar lacks CPU, and says so by a page of its own.
 """
 
 import argparse
@@ -18,9 +17,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,7 +35,6 @@ from sidecar.commands.demo.incidents import (
 )
 from sidecar.commands.demo.servers import INSTALL, programs
 from sidecar.commands.demo.shipped import DEMO
-from sidecar.objectives.attribution import Blame
 from tests.support.control import Control
 
 
@@ -51,8 +48,6 @@ PATIENCE_SECONDS = LEARNING_SECONDS + FAULT_SECONDS + HEALTHY_SECONDS + RESOLVES
 """A run that sees no second fault by then is over."""
 WRITTEN_TO = checkout.REPOSITORY / "docs" / "evidence" / "first-page.md"
 POLL_SECONDS = 0.1
-BUSY_AFTER_SECONDS = 20.0
-"""Beside busy processes a run ends so long after its heal: whether it is told once, and resolved, is another question."""
 ENDS_SECONDS = 60.0
 """The demo's four programs have some 10 s each to end."""
 
@@ -149,27 +144,6 @@ def missed(runs: Sequence[Run]) -> Iterator[str]:
         yield f"one notification for the fault in {single} of {len(runs)} runs; {wanted} are wanted"
 
 
-def wrong(runs: Sequence[Run]) -> list[str]:
-    """The runs whose pages woke the receiver of another phase: all that counts beside busy processes."""
-    return [
-        f"{run.kind}: {' and '.join(strangers)} for it"
-        for run in runs
-        if (strangers := sorted({*run.receivers} - {f"{run.kind}{PAGE_SUFFIX}", f"{Blame.UNATTRIBUTED}{PAGE_SUFFIX}"}))
-    ]
-
-
-def beside_busy(runs: Sequence[Run], processes: int) -> list[str]:
-    """The end of a report of runs beside so many busy processes: the wrong pages, then how many were right, undecided or missing."""
-    phases = [run.phase for run in runs]
-    right = sum(run.phase == run.kind for run in runs)
-    undecided, none = phases.count(str(Blame.UNATTRIBUTED)), phases.count(None)
-    return [
-        *(f"WRONG  {each}" for each in wrong(runs)),
-        f"{len(runs)} runs beside {processes} busy processes: the first page of {right} has the phase of the fault, of {undecided} no phase;",
-        f"{none} have no page; {len(wrong(runs))} woke the receiver of another phase",
-    ]
-
-
 def verdict(runs: Sequence[Run], late: Sequence[str]) -> tuple[list[str], list[str]]:
     """The bounds that are missed, and the runs that say nothing of them, a sentence each.
 
@@ -258,8 +232,8 @@ def _spread(seconds: Sequence[float | None]) -> str:
     return "; ".join([*told, *([f"never in {never}"] if never else [])])
 
 
-def play(kind: str, seed: int, after_seconds: float = inf) -> Run:
-    """Run the demo once, watch it, and end it as Ctrl-C does: so long after the heal, or at the next fault."""
+def play(kind: str, seed: int) -> Run:
+    """Run the demo once, watch it, and end it as Ctrl-C does, at the next fault."""
     load_average = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="first-page-") as name:
         folder = Path(name)
@@ -282,7 +256,7 @@ def play(kind: str, seed: int, after_seconds: float = inf) -> Run:
             )
         events: list[Event] = []
         try:
-            for event in _followed(log, demo, began_at, after_seconds):
+            for event in _followed(log, demo, began_at):
                 events.append(event)
                 _say(kind, *event)
         finally:
@@ -290,20 +264,6 @@ def play(kind: str, seed: int, after_seconds: float = inf) -> Run:
         if demo.returncode:
             sys.stderr.write(output.read_text()[-2000:])
         return judged(kind, events, load_average)
-
-
-@contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """So many processes compute all the time, each in a group of its own as those of other users are."""
-    command = [sys.executable, "-c", "while True: pass"]
-    started = [subprocess.Popen(command, start_new_session=True) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for each in started:
-            each.kill()
-        for each in started:
-            each.wait()
 
 
 def _end(demo: subprocess.Popen[bytes]) -> None:
@@ -320,9 +280,9 @@ def _end(demo: subprocess.Popen[bytes]) -> None:
         )
 
 
-def _followed(log: Path, demo: subprocess.Popen[bytes], began_at: float, after_seconds: float) -> Iterator[Event]:
-    """The demo's events as they come, until a second fault begins, the first one is healed for so long, or the demo ends."""
-    read, faults, healed_at = 0, 0, inf
+def _followed(log: Path, demo: subprocess.Popen[bytes], began_at: float) -> Iterator[Event]:
+    """The demo's events as they come, until a second fault begins, or the demo ends."""
+    read, faults = 0, 0
     while demo.poll() is None:
         at = time.monotonic() - began_at
         lines = log.read_text().splitlines(keepends=True) if log.exists() else []
@@ -334,9 +294,8 @@ def _followed(log: Path, demo: subprocess.Popen[bytes], began_at: float, after_s
             faults += event["event"] == "fault"
             if faults > 1:
                 return
-            healed_at = min(healed_at, at) if event["event"] == "heal" else healed_at
             yield at, event
-        if at > min(PATIENCE_SECONDS, healed_at + after_seconds):
+        if at > PATIENCE_SECONDS:
             return
         time.sleep(POLL_SECONDS)
 
@@ -362,19 +321,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each kind (default %(default)s)")
     parser.add_argument("--kinds", default=",".join(INCIDENTS), help="incidents, with commas (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the first run (default %(default)s)")
-    parser.add_argument(
-        "--busy", type=int, default=0, help="processes beside it that never sleep (default %(default)s)"
-    )
     parser.add_argument("--report", action="store_true", help="write docs/evidence/first-page.md at the end")
     flags = parser.parse_args(argv)
     kinds = flags.kinds.split(",")
     strangers = sorted({*kinds} - {*INCIDENTS})
-    if strangers or flags.runs < 1 or flags.busy < 0:
-        print(f"--kinds: one of {', '.join(INCIDENTS)}; --runs: 1 or more; --busy: 0 or more", file=sys.stderr)
+    if strangers or flags.runs < 1:
+        print(f"--kinds: one of {', '.join(INCIDENTS)}; --runs: 1 or more", file=sys.stderr)
         return 2
-    if flags.report and ((flags.runs, kinds, flags.busy) != (RUNS, [*INCIDENTS], 0) or not checkout.is_frozen()):
+    if flags.report and ((flags.runs, kinds) != (RUNS, [*INCIDENTS]) or not checkout.is_frozen()):
         print(
-            "--report: of all kinds and runs, without --busy, and of a tree whose changes are committed",
+            "--report: of all kinds and runs, and of a tree whose changes are committed",
             file=sys.stderr,
         )
         return 2
@@ -384,17 +340,14 @@ def main(argv: Sequence[str]) -> int:
     runs: list[Run] = []
     late: list[str] = []
     tree = checkout.named()
-    with Control() as control, busy(flags.busy):
+    with Control() as control:
         for number in range(flags.runs):
             for kind in kinds:
                 print(f"run {len(runs) + 1} of {flags.runs * len(kinds)}: {kind}", flush=True)
                 began_at = time.monotonic()
-                runs.append(play(kind, flags.seed + number, BUSY_AFTER_SECONDS if flags.busy else inf))
+                runs.append(play(kind, flags.seed + number))
                 late.append(control.why_late(began_at, time.monotonic()))
     print("\n".join(["", *table(runs), ""]))
-    if flags.busy:
-        print("\n".join(beside_busy(runs, flags.busy)))
-        return 1 if wrong(runs) else 0
     problems, unmeasured = verdict(runs, late)
     if flags.report:
         WRITTEN_TO.write_text(report(runs, tree))

@@ -7,8 +7,11 @@ import pytest
 
 from bench.incidents import __main__ as bench
 from bench.incidents.__main__ import PROFILES, SAMPLE
-from bench.incidents.growth import Growth
-from bench.incidents.healthy import HealthyDay
+from bench.incidents.growth import Growth, failures, growth
+from bench.incidents.healthy import (
+    HealthyDay,
+    rolling_restart,
+)
 from bench.incidents.job import Job, engine_for
 from bench.incidents.prometheus import Firing
 from bench.incidents.report import line
@@ -99,3 +102,37 @@ def test_a_page_while_nothing_is_broken_is_told_and_makes_the_run_fail(
     )
     assert "| drain of one pod of 2 | 1 | 1,234 | 0 | 1, LLMAttributionLow 1 |" in told.out
     assert " healthy stretches, 1,2" in told.out.splitlines()[-1]
+
+
+FAULT_AT = 1200.0
+
+
+def page(hours: float, phase: str, severity: str = "page") -> Firing:
+    return Firing(FAULT_AT + 3600.0 * hours, {"alertname": "LLMBurn", "severity": severity, "phase": phase})
+
+
+@pytest.mark.bench
+def test_three_hours_of_growth_burn_and_no_page_names_another_phase() -> None:
+    """The usual does not follow so fast."""
+    need_tool("promtool")
+
+    found = growth(0, 10_800.0)
+
+    assert (found.burned, failures(found, limit="")) == (True, [])
+    assert found.paged is not None
+    assert found.paged[0] == "prefill"
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    ("number", "stretch"),
+    [(0, "rolling restart of 2 pods"), (4, "rolling deploy of 2 pods"), (8, "scale-out to 2 pods")],
+)
+def test_a_deploy_as_planned_sends_no_page(number: int, stretch: str) -> None:
+    need_tool("promtool")
+
+    found = rolling_restart(number)
+
+    assert found.stretch == stretch
+    assert found.requests > 1000
+    assert found.pages == []

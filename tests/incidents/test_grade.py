@@ -1,6 +1,8 @@
-"""Made-up runs are graded by three sets of phases, and pages that nothing burned for are false."""
+"""Made-up runs are graded by three sets of phases, pages that nothing burned for are false, and bounds name what breaks them."""
 
+from bench.incidents.bounds import BOUNDS, broken
 from bench.incidents.grade import graded
+from bench.incidents.world import Mode
 from tests.incidents.made_up_cases import (
     BURNS,
     CHAT,
@@ -50,4 +52,16 @@ def test_pages_before_the_fault_after_recovery_and_in_lanes_that_do_not_burn_are
         ("before the fault", CHAT),
         ("after recovery", CHAT),
         ("this lane does not burn", CODE),
+    ]
+
+
+RIGHT, WRONG, MISSED = case_of([fired(660.0, "queue")]), case_of([fired(660.0, "prefill")]), case_of([])
+
+
+def test_each_bound_that_is_not_kept_is_named() -> None:
+    cases = [RIGHT] * 8 + [WRONG, MISSED]
+
+    assert broken(cases, [], BOUNDS[Mode.REPORTS], mode=Mode.REPORTS) == [
+        "with reports: 80.0% right, not 90%",
+        "with reports: 10.0% wrong, more than 8%",
     ]
