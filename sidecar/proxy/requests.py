@@ -122,10 +122,6 @@ class RequestReader:
         Only a body in the same read, before this request, that holds this very line could be mistaken for it.
         """
         self._line_judged = True
-        usual = b"%b %b HTTP/" % (self._parser.get_method(), self._url)
-        if self._read.startswith(usual, self._read_from):  # most requests begin a read
-            self._read_from += len(usual)
-            return
         protocol_at = self._protocol_at()
         if protocol_at is not None:
             self._read_from = protocol_at
@@ -223,12 +219,17 @@ class RequestReader:
             return
         self.in_head = False
         self._unproductive_bytes = 0
+        method = self._parser.get_method()
         if not self._line_judged:
-            self._judge_line()
+            usual = b"%b %b HTTP/" % (method, self._url)
+            if self._read.startswith(usual, self._read_from):  # most requests begin a read
+                self._read_from += len(usual)
+            else:
+                self._judge_line()
         if self.refusal is not None:
             return
         head = RequestHead(
-            method=self._parser.get_method(),
+            method=method,
             target=self._url,
             version=self._parser.get_http_version(),
             fields=list(zip(self._names, self._values, strict=True)),
