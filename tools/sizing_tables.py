@@ -9,8 +9,7 @@ from math import prod
 from pathlib import Path
 
 from sidecar.config.schema import PromptBucketsConfig
-from sidecar.metrics.catalogue import series_ceiling, series_in_use
-from sidecar.metrics.vocabulary import OBJECTIVE, ROOT_PHASE
+from sidecar.metrics.catalogue import OBJECTIVE, ROOT_PHASE, catalogue, series_ceiling, series_in_use
 from tests.alert_rules.syntax import recorded, rules
 from tools.markdown import Block, table
 
@@ -39,7 +38,7 @@ def _series() -> str:
     for lanes, models in _SHAPES:
         used, ceiling = (series(lanes + 1, buckets, models + 1) for series in (series_in_use, series_ceiling))
         whole = used * _PODS
-        lean = series_in_use(lanes + 1, buckets, models + 1, profile="lean") + PROCESS_SERIES
+        lean = series_in_use(lanes + 1, buckets, models + 1, catalogue(profile="lean")) + PROCESS_SERIES
         numbers = (used, ceiling, whole, whole // _SCRAPES, lean, *recorded_series(lanes, models))
         rows.append((f"{lanes}", f"{models}", *(f"{number:,}" for number in numbers)))
     head = (

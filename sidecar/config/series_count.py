@@ -24,16 +24,15 @@ def series_in_use(config: Config, profile: Profile = "full") -> int:
     aims = sum(aims.aim(of) is not None for lane in by_lane.values() for aims in lane.values() for of in Objective)
     return catalogue.series_in_use(
         *(lanes, buckets, models),
+        catalogue.catalogue(inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket, profile=profile),
         aimed=aims / (max(1, lanes - 1) * buckets * len(Objective)),
-        inter_token_by_prompt_bucket=config.metrics.inter_token_by_prompt_bucket,
-        profile=profile,
     )
 
 
 def series_ceiling(config: Config) -> int:
     """The series of all combinations that can exist."""
     split = config.metrics.inter_token_by_prompt_bucket
-    return catalogue.series_ceiling(*_sizes(config), inter_token_by_prompt_bucket=split)
+    return catalogue.series_ceiling(*_sizes(config), catalogue.catalogue(inter_token_by_prompt_bucket=split))
 
 
 def too_many(config: Config, in_use: SeriesInUse) -> Iterator[Finding]:

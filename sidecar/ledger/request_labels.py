@@ -1,6 +1,6 @@
 """The labels that all metrics of one request share: one value, filled once by the classification and passed on whole.
 
-Knows their names and nothing else. Each metric declares which of them it shows (`metrics/vocabulary.py`), and the
+Knows their names and nothing else. Each metric declares which of them it shows (`metrics/catalogue.py`), and the
 registry picks those from the value. So a new label is one field here and one set there, and no new argument in between.
 """
 

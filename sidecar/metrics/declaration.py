@@ -4,9 +4,9 @@ Knows how many children and series a declaration can reach, because that follows
 a value: numbers are in `registry.py`, and the declarations themselves in `catalogue.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from sidecar.ledger.request_labels import OTHER
 
@@ -61,14 +61,23 @@ class Metric:
     kind: ClassVar[str]
     """The type as OpenMetrics names it."""
     name: str
-    help: str
-    """Population, unit and source: what an SRE must know to not misread it."""
     labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
     """The possible combinations of the last labels' values, if not every combination is possible."""
-    buckets: tuple[float, ...] = ()
     used: int | None = None
-    """How many combinations of the labels whose sets the code knows a pod in full use has (`in_use`). None: all."""
+    """How many combinations of the labels whose sets the code knows a pod in full use has (`in_use`). None: all. 0: few engines,
+    models or configs bring any."""
+    lean: bool = False
+    """It stands on a page of `metrics.profile: lean` too: a rule, autoscaling, a rollout's gate or a person reads it there."""
+    wire: bool = False
+    """Only what passes tells it: it is absent where no traffic passes (`--no-proxy`)."""
+    help: str = ""
+    """Population, unit and source: what an SRE must know to not misread it."""
+
+    def says(self, text: str) -> Self:
+        """The same metric with this help, whatever its line breaks."""
+        return replace(self, help=" ".join(text.split()))
 
     @property
     def constant(self) -> bool:

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from sidecar.metrics.catalogue import catalogue
+from sidecar.metrics.catalogue import LANE, MODEL, catalogue
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.declaration import Metric
 from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.registry import Family, Metrics
-from sidecar.metrics.vocabulary import LANE, MODEL
 
 
 class Shown(Protocol):

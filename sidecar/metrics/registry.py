@@ -12,30 +12,13 @@ from operator import contains, itemgetter
 from typing import Any, Generic, TypeVar
 
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
-from sidecar.metrics.catalogue import (
-    DROPPED_TOTAL,
-    ENGINE_LABEL_MISMATCH,
-    LABEL_OVERFLOW_TOTAL,
-    REQUESTS_TOTAL,
-    SERIES,
-    catalogue,
-)
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
 from sidecar.metrics.constants import Constants
-from sidecar.metrics.declaration import (
-    SERIES_LIMIT,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    Label,
-    Metric,
-    NativeForm,
-    Sizes,
-)
+from sidecar.metrics.declaration import SERIES_LIMIT, Counter, Gauge, Histogram, Info, Label, Metric, NativeForm, Sizes
 from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.native_buckets import NativeBuckets
-from sidecar.metrics.vocabulary import BEGUN_LATE, BY_SPANS_ALONE, LANE, MODEL, PROMPT_BUCKET
+from sidecar.metrics.vocabulary import BEGUN_LATE, BY_SPANS_ALONE
 
 
 C = TypeVar("C", bound=Child)
@@ -191,15 +174,15 @@ class Metrics:
     ) -> None:
         self.unbegun = frozenset(unbegun)
         self.untold = frozenset(untold)
-        self.lanes = ClosedSet(LANE, lanes)
-        self.prompt_buckets = ClosedSet(PROMPT_BUCKET, prompt_buckets)
-        self.models = ClosedSet(MODEL, models, pending=models_pending)
+        self.lanes = ClosedSet(c.LANE, lanes)
+        self.prompt_buckets = ClosedSet(c.PROMPT_BUCKET, prompt_buckets)
+        self.models = ClosedSet(c.MODEL, models, pending=models_pending)
         self._constants = Constants(constants or {})
         self.series = 0
         self.spent = 0
         self.native_histograms: NativeForm = native_histograms
         self._before_scrape: list[Callable[[float], None]] = []
-        metrics = catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
+        metrics = c.catalogue(inter_token_by_prompt_bucket=inter_token_by_prompt_bucket)
         self._limit = series_limit - sum(metric.series(Sizes(1, 1, 1)) for metric in metrics)
         self._by_name = {metric.name: self._family(metric) for metric in metrics}
         self.families = tuple(self._by_name.values())
@@ -226,7 +209,7 @@ class Metrics:
 
     def tell_constants(self, told: Mapping[str, str | None]) -> None:
         """Take in the constants that the engine states (None: not stated): set them while possible, else compare."""
-        gauge = self.gauge(ENGINE_LABEL_MISMATCH)
+        gauge = self.gauge(c.ENGINE_LABEL_MISMATCH)
         for name, differs in self._constants.tell(told).items():
             gauge.child(name).set(int(differs))
 
@@ -241,7 +224,7 @@ class Metrics:
 
     def overflowed(self, label: str) -> None:
         """A value of this label was outside its closed set (`series`: a child was one too many)."""
-        self.counter(LABEL_OVERFLOW_TOTAL).child(label).inc()
+        self.counter(c.LABEL_OVERFLOW_TOTAL).child(label).inc()
 
     def room_for(self, series: int) -> bool:
         """Whether so many more series fit under the limit, kept places left out."""
@@ -262,10 +245,10 @@ class Metrics:
     def refresh(self, at: float) -> None:
         """A scrape begins at this instant of the monotonic clock."""
         self.set_gauges(at)
-        ended = self.counter(REQUESTS_TOTAL).children.values()
+        ended = self.counter(c.REQUESTS_TOTAL).children.values()
         if not self._constants.sealed and any(child.value for child in ended):
             self._constants.sealed = True
-        self.gauge(SERIES).child().set(self.series)
+        self.gauge(c.SERIES).child().set(self.series)
 
     def _family(self, metric: Metric) -> Family[Any]:
         make: Callable[[tuple[str, ...]], Child] = GaugeChild
@@ -281,8 +264,8 @@ class Metrics:
         )
 
     def _set_of(self, label: Label) -> ClosedSet:
-        shared = {MODEL.name: self.models, LANE.name: self.lanes, PROMPT_BUCKET.name: self.prompt_buckets}
+        shared = {c.MODEL.name: self.models, c.LANE.name: self.lanes, c.PROMPT_BUCKET.name: self.prompt_buckets}
         return shared.get(label.name) or ClosedSet(label)
 
     def _refused(self) -> None:
-        self.counter(DROPPED_TOTAL).child("not_a_duration").inc()
+        self.counter(c.DROPPED_TOTAL).child("not_a_duration").inc()

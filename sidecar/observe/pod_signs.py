@@ -12,9 +12,9 @@ from typing import Any
 
 from sidecar.ledger.account import Source
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import INTER_TOKEN_BUCKETS, LANE
 from sidecar.metrics.children import CounterChild, GaugeChild
 from sidecar.metrics.registry import Family, Metrics
-from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS, LANE
 from sidecar.observe.evidence import Inside
 from sidecar.pod.lateness import Lags
 from sidecar.pod.reading import LaneCounts, Reading

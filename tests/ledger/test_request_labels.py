@@ -28,7 +28,7 @@ CHANGES = {
         ("    lane: str\n", "    lane: str\n    tenant: str\n"),
         ('RequestLabels("", "", "")', 'RequestLabels("", "", "", "")'),
     ),
-    "metrics/vocabulary.py": (
+    "metrics/catalogue.py": (
         ("PER_LANE = (MODEL, LANE)", 'TENANT = Label("tenant", told_by="x", most=9)\nPER_LANE = (MODEL, LANE, TENANT)'),
         ('*("lane",', '*("tenant", "lane",'),
     ),
@@ -38,9 +38,8 @@ CHANGES = {
     ),
     "metrics/registry.py": (
         ("        models: Iterable[str] = (),\n", "        models: Iterable[str] = (),\n        tenants: Iterable[str] = ('acme',),\n"),
-        ("self.lanes = ClosedSet(LANE, lanes)", "self.lanes = ClosedSet(LANE, lanes); self.tenants = ClosedSet(TENANT, tenants)"),
-        ("shared = {", "shared = {TENANT.name: self.tenants, "),
-        ("LANE, MODEL, PROMPT_BUCKET\n", "LANE, MODEL, PROMPT_BUCKET, TENANT\n"),
+        ("self.lanes = ClosedSet(c.LANE, lanes)", "self.lanes = ClosedSet(c.LANE, lanes); self.tenants = ClosedSet(c.TENANT, tenants)"),
+        ("shared = {", "shared = {c.TENANT.name: self.tenants, "),
     ),
     "observe/request.py": (("RequestLabels(model, lane, ", "RequestLabels(model, lane, 'acme', "),),
 }  # fmt: skip
@@ -105,7 +104,7 @@ def test_a_further_label_stands_on_every_metric_of_requests_that_declares_it(tmp
 def test_few_modules_name_a_label_of_requests() -> None:
     """All other modules pass the labels on as one value. The page and the history name a label because they draw one
     bar for each prompt length; commands and rules, because they ask a Prometheus for one length."""
-    declares = {"ledger/request_labels.py", "metrics/vocabulary.py", "metrics/declaration.py"}
+    declares = {"ledger/request_labels.py", "metrics/catalogue.py", "metrics/declaration.py"}
     fills = {"observe/request.py"}
     objectives = {"objectives/objective.py", "observe/slo_counters.py"}
     draws = {f"admin/page/{name}.py" for name in ("anatomy", "failure_table", "phases", "picture")} | {

@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 from sidecar.ledger.account import Ledger, Reason, Source
 from sidecar.ledger.ledger import close_ledger, ledger_of_span
 from sidecar.ledger.report import EngineReport, SpanRequest
-from sidecar.metrics.catalogue import CATALOGUE, catalogue, series_ceiling, series_in_use
-from sidecar.metrics.declaration import Metric
-from sidecar.metrics.vocabulary import (
+from sidecar.metrics.catalogue import (
     ATTRIBUTIONS_TOGETHER,
+    CATALOGUE,
     OVERFLOWING,
     PHASES_TOGETHER,
+    catalogue,
+    series_ceiling,
+    series_in_use,
 )
+from sidecar.metrics.declaration import Metric
 from sidecar.timeline.events import NO_USAGE, Usage
 from sidecar.timeline.marks import Marks
 
@@ -24,15 +27,15 @@ maybe = st.none() | durations
 
 def test_the_default_config_stays_under_its_ceiling_of_series() -> None:
     """Two lanes, six buckets, one model and `other`: at most 25,000 series, under 4,000 in full use."""
-    assert 13_000 < series_ceiling(lanes=2, prompt_buckets=6, models=2) < 25_000
-    assert 1_000 < series_in_use(lanes=2, prompt_buckets=6, models=2) < 4_000
+    assert 13_000 < series_ceiling(2, 6, 2) < 25_000
+    assert 1_000 < series_in_use(2, 6, 2) < 4_000
 
 
 def test_the_ceiling_grows_with_what_the_config_asks_for() -> None:
     """Inter-token histograms by bucket have six times the series: two histograms of 28 lines, four children each."""
     plain = series_ceiling(2, 6, 2)
 
-    assert plain + 2 * 28 * 4 * 5 == series_ceiling(2, 6, 2, inter_token_by_prompt_bucket=True)
+    assert plain + 2 * 28 * 4 * 5 == series_ceiling(2, 6, 2, catalogue(inter_token_by_prompt_bucket=True))
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)

@@ -1,8 +1,7 @@
 """The types that declare a metric know how many series it can reach."""
 
-from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.catalogue import CATALOGUE, SHORT_BUCKETS
 from sidecar.metrics.declaration import Counter, Label, Sizes
-from sidecar.metrics.vocabulary import SHORT_BUCKETS
 
 
 PARTS_OF_A_REQUEST = (
@@ -44,7 +43,7 @@ def test_combinations_that_cannot_be_are_not_counted() -> None:
     """Only the listed combinations of the last labels' values are possible."""
     source, reason = Label("source", ("engine", "none")), Label("reason", ("in_band", "no_report", "no_token"))
     together = (("engine", "in_band"), ("none", "no_report"), ("none", "no_token"))
-    free = Counter("llm_x_total", "X.", (LANE, source, reason))
-    bound = Counter("llm_x_total", "X.", (LANE, source, reason), together=together)
+    free = Counter("llm_x_total", (LANE, source, reason))
+    bound = Counter("llm_x_total", (LANE, source, reason), together=together)
 
     assert (free.children(Sizes(5, 6, 2)), bound.children(Sizes(5, 6, 2))) == (30, 15)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from sidecar.metrics.catalogue import LANE, MODEL, OUTCOME, PROMPT_BUCKET
 from sidecar.metrics.labels import LONGEST, ClosedSet, cleaned
-from sidecar.metrics.vocabulary import LANE, MODEL, OUTCOME, PROMPT_BUCKET
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_pod_of_one_model_and_three_lanes_has_at_most_400_series() -> None:
     text = page(busy())
     shown = len(samples(text))
     stalls = sum(("objective", "stall") in labels for _, labels in samples(text))
-    stated = series_in_use(4, len(PromptBucketsConfig().edges) + 2, 2, profile="lean")
+    stated = series_in_use(4, len(PromptBucketsConfig().edges) + 2, 2, catalogue(profile="lean"))
 
     check_metrics(text)
     assert stated <= shown <= stated + 20

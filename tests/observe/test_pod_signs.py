@@ -6,9 +6,8 @@ import pytest
 
 from sidecar.ledger.account import Reason, Source
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.catalogue import EVENT_LOOP_LAG_SECONDS
+from sidecar.metrics.catalogue import EVENT_LOOP_LAG_SECONDS, INTER_TOKEN_BUCKETS
 from sidecar.metrics.registry import Metrics
-from sidecar.metrics.vocabulary import INTER_TOKEN_BUCKETS
 from sidecar.observe.evidence import Inside
 from sidecar.observe.pod_signs import PodReader
 from sidecar.pod.reading import LaneCounts, Reading

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sidecar.diagnosis.measured import CostRatio, Latency, Load, Measured, PhaseParts, PhaseTime, PodShare, Regime
 from sidecar.diagnosis.verdict import RootPhase, Verdict, root_phase
 from sidecar.ledger.phase_parts import PARTED, PHASE_OF_PART, REST
-from sidecar.metrics.vocabulary import RATIO_CAUSES
+from sidecar.metrics.catalogue import RATIO_CAUSES
 from sidecar.objectives.attribution import VOTES, Blame
 from sidecar.objectives.objective import Objective
 from sidecar.pod.causes import CAUSES_BY_PHASE, ROOT_PHASES, Cause, Per, Unknown

@@ -18,8 +18,8 @@ from sidecar.commands.compare.gate_questions import (
     Question,
 )
 from sidecar.metrics import catalogue as c
+from sidecar.metrics.catalogue import PHASE
 from sidecar.metrics.declaration import Histogram
-from sidecar.metrics.vocabulary import PHASE
 
 
 class Unit(StrEnum):

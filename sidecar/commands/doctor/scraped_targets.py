@@ -15,9 +15,9 @@ from sidecar.commands.doctor.gathered import Read, seconds
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.commands.export.expression_names import grouped_by, labels_made, metrics_in
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.catalogue import CATALOGUE, MODEL
 from sidecar.metrics.target_labels import CLUSTER
-from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS, MODEL
+from sidecar.metrics.vocabulary import LONGEST_SCRAPE_INTERVAL_SECONDS
 
 
 SAME_START_SECONDS = 0.005
