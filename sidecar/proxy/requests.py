@@ -217,19 +217,15 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         if self._resuming:
             return
-        self.in_head = False
-        self._unproductive_bytes = 0
-        method = self._parser.get_method()
-        if not self._line_judged:
-            usual = b"%b %b HTTP/" % (method, self._url)
-            if self._read.startswith(usual, self._read_from):  # most requests begin a read
-                self._read_from += len(usual)
-            else:
-                self._judge_line()
+        self.in_head, self._unproductive_bytes = False, 0
+        if self._read.startswith(usual := b"%b %b HTTP/" % (self._parser.get_method(), self._url), self._read_from):
+            self._read_from += len(usual)  # most requests begin a read
+        elif not self._line_judged:
+            self._judge_line()
         if self.refusal is not None:
             return
         head = RequestHead(
-            method=method,
+            method=self._parser.get_method(),
             target=self._url,
             version=self._parser.get_http_version(),
             fields=list(zip(self._names, self._values, strict=True)),
@@ -237,8 +233,7 @@ class RequestReader:
             accepted_at=self._at if self.began_at is None else self.began_at,
         )
         fields_bytes = sum(map(len, self._names)) + sum(map(len, self._values)) + LINE_BYTES * len(self._names)
-        self._names.clear()
-        self._values.clear()
+        del self._names[:], self._values[:]
         if len(self._url) + fields_bytes > self._max_head_bytes:
             self.refusal = Failure.HEAD_TOO_LARGE
         else:
