@@ -3,9 +3,10 @@
 It knows the order of these steps. It refuses to know how any step works.
 """
 
+import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.incidents.engines import EngineConfig
 from bench.incidents.grade import Case, FalsePage, Who, graded
@@ -13,7 +14,7 @@ from bench.incidents.job import Job, played
 from bench.incidents.measures import Woken
 from bench.incidents.notifications import COUNTED_SECONDS, PAGE_SUFFIX, Told, counted, new_of, replay
 from bench.incidents.product import sampled
-from bench.incidents.prometheus import Heard, Spell, hear, names_in
+from bench.incidents.prometheus import Firing, Heard, Spell, hear, names_in
 from bench.incidents.request import Run
 from bench.incidents.truth import Truth
 from bench.incidents.world import Mode, World
@@ -41,7 +42,10 @@ class Done:
     alerts: dict[Mode, list[Spell]] = field(default_factory=dict)
     """Mode to every page and ticket that fired, from a minute before the fault on."""
     differing: list[tuple[Mode, Profile]] = field(default_factory=list)
-    """Modes in which a profile was heard otherwise than the first one: another alert, instant, word or verdict."""
+    """Modes in which a profile was heard otherwise than the first one: another alert, instant, word or verdict. No latency is compared."""
+
+
+_LATENCY = re.compile(r"( p[0-9.]+ [0-9.]+ m?s,)? threshold [0-9.]+ m?s \(prompts of \S+ tokens\);")
 
 
 def done(job: Job) -> Done:
@@ -56,7 +60,9 @@ def done(job: Job) -> Done:
             for profile in job.profiles
         )
         result.differing += [
-            (mode, name) for name, other in zip(job.profiles[1:], others, strict=True) if other != heard
+            (mode, name)
+            for name, other in zip(job.profiles[1:], others, strict=True)
+            if without_latency(other) != without_latency(heard)
         ]
         cases, false = graded(Who(job.kind, job.engine, job.seed, mode, play.front_end), truth, heard, run.fault_at)
         result.cases += cases
@@ -65,6 +71,18 @@ def done(job: Job) -> Done:
         result.alerts[mode] = heard.firing
     result.seconds = time.perf_counter() - began
     return result
+
+
+def without_latency(heard: Heard) -> Heard:
+    """The same without the latency and the threshold that pages tell: a lean page has neither, by prompt lengths (docs/sizing.md)."""
+
+    def told(firings: Sequence[Firing]) -> list[Firing]:
+        return [
+            replace(each, annotations={name: _LATENCY.sub("", text) for name, text in each.annotations.items()})
+            for each in firings
+        ]
+
+    return replace(heard, before=told(heard.before), during=told(heard.during), after=told(heard.after))
 
 
 def woken(finished: Sequence[Done]) -> list[Woken]:
