@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from bench.incidents.measures import Figure, Measure, Woken, bands, by_class, fi
 from bench.incidents.report import COUNTS, MODE_TITLES, SECONDS, line
 from bench.incidents.run import Done, done, woken
 from bench.incidents.world import Mode
+from bench.parallel import in_parallel
 
 
 SHAPES = 20
@@ -204,10 +204,9 @@ def main() -> int:
     draw = FLOOR_DRAW if asked.floors else (asked.draw or commit()).replace("-", "_")
     runs = todo(draw, FLOOR_SHAPES if asked.floors else asked.shapes)
     began, finished = time.perf_counter(), list[Done]()
-    with Pool(asked.jobs) as pool:
-        for each in pool.imap_unordered(Kept(done, frozen()), runs):
-            finished.append(each)
-            print(line(each, len(runs) - len(finished)), flush=True)
+    for each in in_parallel(Kept(done, frozen()), runs, asked.jobs):
+        finished.append(each)
+        print(line(each, len(runs) - len(finished)), flush=True)
     finished.sort(key=lambda each: each.job.seed)
     found = scores(finished, woken(finished))
     past = json.loads(RECORD.read_text()) if RECORD.exists() else None

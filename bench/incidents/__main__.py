@@ -9,10 +9,9 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing import Pool
-from typing import Any, TypeVar
+from typing import Any
 
 from bench.incidents.bounds import BOUNDS, broken
 from bench.incidents.engines import ENGINES
@@ -36,6 +35,7 @@ from bench.incidents.kinds import KINDS
 from bench.incidents.report import line
 from bench.incidents.run import Done, done
 from bench.incidents.world import Mode
+from bench.parallel import in_parallel, seeds
 from sidecar.metrics.declaration import Profile
 
 
@@ -76,8 +76,6 @@ STRETCHES = {
 PROFILES: Mapping[str, tuple[Profile, ...]] = {"full": ("full",), "lean": ("lean",), "both": ("full", "lean")}
 Piece = tuple[Callable[[Any], HealthyDay | list[HealthyDay] | Growth], Any]
 """A function that plays something healthy, and its argument."""
-_I = TypeVar("_I")
-_O = TypeVar("_O")
 
 
 def main() -> int:
@@ -139,7 +137,7 @@ def _todo(arguments: argparse.Namespace) -> list[Job]:
 
 def _runs(todo: list[Job], arguments: argparse.Namespace) -> list[Done]:
     finished: list[Done] = []
-    for each in _in_parallel(Kept(done, arguments.kept), todo, arguments.jobs):
+    for each in in_parallel(Kept(done, arguments.kept), todo, arguments.jobs):
         finished.append(each)
         print(line(each, len(todo) - len(finished)), flush=True)
     return sorted(finished, key=lambda each: (each.job.seed, each.job.kind))
@@ -165,7 +163,7 @@ def _healthy(arguments: argparse.Namespace) -> tuple[list[HealthyDay], list[Grow
     days: list[HealthyDay] = []
     grown: list[Growth] = []
     todo: list[Piece] = [(Kept(play, arguments.kept), about) for play, about in pieces(arguments)]
-    for found in _in_parallel(_heard, todo, arguments.jobs):
+    for found in in_parallel(_heard, todo, arguments.jobs):
         if isinstance(found, Growth):
             grown.append(found)
             print(told_growth(found), *limits(found), sep="\n", flush=True)
@@ -181,23 +179,6 @@ def _heard(piece: Piece) -> HealthyDay | list[HealthyDay] | Growth:
     return play(about)
 
 
-def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iterator[_O]:
-    if processes == 1 or len(todo) < 2:
-        yield from map(do, todo)
-        return
-    with Pool(processes) as pool:
-        yield from pool.imap_unordered(do, todo)
-
-
-def _seeds(words: str) -> list[int]:
-    """Seeds from text such as `3`, `3,5` or `10-29`."""
-    found: list[int] = []
-    for part in words.split(","):
-        low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return found
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.incidents", description=__doc__)
     parser.add_argument("--sample", action="store_true", help="one run of each kind in the kind world: the default")
@@ -210,7 +191,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--engines", nargs="*", metavar="ENGINE", help="names, such as chunks-2048 or drawn-TEXT-NUMBER"
     )
-    parser.add_argument("--seeds", type=_seeds, help=f"seeds, such as 10-29 or 3,5; default: {SEEDS[0]}-{SEEDS[-1]}")
+    parser.add_argument("--seeds", type=seeds, help=f"seeds, such as 10-29 or 3,5; default: {SEEDS[0]}-{SEEDS[-1]}")
     parser.add_argument(
         "--profile",
         choices=PROFILES,

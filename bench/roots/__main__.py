@@ -16,17 +16,16 @@ that `rules.py` states in Python. Samples are kept too, so that a call without a
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from multiprocessing import Pool
 from pathlib import Path
-from typing import TypeVar
 
 from bench.incidents.engines import ENGINES
 from bench.incidents.job import DRAWN_PREFIX, Job, jobs, played
 from bench.incidents.kinds import KINDS
 from bench.incidents.world import Mode
+from bench.parallel import in_parallel, seeds
 from bench.roots.ablation import ALL, table, told_without
 from bench.roots.cache import CACHE, Cache
 from bench.roots.fit import Row, cost, fitted, rows_of, together
@@ -41,8 +40,6 @@ from sidecar.pod.weigh import WEIGHTS
 
 VOTES = {"roots": ROOTS, "blamed": BLAMED}
 DRAWN, DRAWN_SEED = 7, "roots"
-_I = TypeVar("_I")
-_O = TypeVar("_O")
 
 
 def main() -> int:
@@ -57,7 +54,7 @@ def main() -> int:
     if arguments.what == "ablate":
         return _ablate(cache, todo, arguments.jobs)
     if arguments.what == "play":
-        for number, words in enumerate(_in_parallel(partial(_play, cache), todo, arguments.jobs), 1):
+        for number, words in enumerate(in_parallel(partial(_play, cache), todo, arguments.jobs), 1):
             print(f"{number}/{len(todo)} {words}", file=sys.stderr, flush=True)
         return 0
     grade: Callable[[Job], list[Told]] = partial(
@@ -67,7 +64,7 @@ def main() -> int:
         grade = partial(told_again, cache)
     found: list[Told] = []
     todo.sort(key=lambda job: _size(cache, job), reverse=True)
-    for number, each in enumerate(_in_parallel(grade, todo, arguments.jobs), 1):
+    for number, each in enumerate(in_parallel(grade, todo, arguments.jobs), 1):
         found += each
         for one in each:
             print(f"{number}/{len(todo)} {line(one)}", file=sys.stderr, flush=True)
@@ -76,7 +73,7 @@ def main() -> int:
 
 
 def _fit(cache: Cache, todo: list[Job], processes: int) -> int:
-    rows = together(part for parts in _in_parallel(partial(_rows, cache), todo, processes) for part in parts)
+    rows = together(part for parts in in_parallel(partial(_rows, cache), todo, processes) for part in parts)
     found = fitted(rows)
     print(f"{len(todo)} runs, {len(rows)} kinds of misses, cost {cost(rows, found)[0]:.3f}\n")
     for reason, weight in sorted(found.items(), key=lambda item: -item[1]):
@@ -93,7 +90,7 @@ def _rows(cache: Cache, job: Job) -> list[dict[Row, float]]:
 def _ablate(cache: Cache, todo: list[Job], processes: int) -> int:
     began = time.perf_counter()
     parts = []
-    for number, part in enumerate(_in_parallel(partial(told_without, cache), todo, processes), 1):
+    for number, part in enumerate(in_parallel(partial(told_without, cache), todo, processes), 1):
         parts.append(part)
         print(f"{number}/{len(todo)} {part[ALL][0].job.kind}", file=sys.stderr, flush=True)
     print(
@@ -137,14 +134,6 @@ def _size(cache: Cache, job: Job) -> float:
     return cache.run_path(job).stat().st_size if cache.has(job) else float("inf")
 
 
-def _in_parallel(do: Callable[[_I], _O], todo: list[_I], processes: int) -> Iterator[_O]:
-    if processes == 1 or len(todo) < 2:
-        yield from map(do, todo)
-        return
-    with Pool(processes) as pool:
-        yield from pool.imap_unordered(do, todo)
-
-
 def _todo(arguments: argparse.Namespace) -> list[Job]:
     worlds = {"unkind": (True,), "kind": (False,), "both": (False, True)}[arguments.world]
     if arguments.shapes:
@@ -166,15 +155,6 @@ def _engines(arguments: argparse.Namespace) -> list[str]:
     return groups[arguments.engines]
 
 
-def _seeds(words: str) -> list[int]:
-    """Seeds from text such as `3`, `3,5` or `20-24`."""
-    found: list[int] = []
-    for part in words.split(","):
-        low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return found
-
-
 def _run(words: str) -> tuple[str, int, Mode]:
     kind, seed, mode = words.split("/")
     return kind, int(seed), Mode(mode)
@@ -193,7 +173,7 @@ def _arguments() -> argparse.Namespace:
         help="play: only fill the cache; fit: weights of the reasons; ablate: each rule left out in turn; default: grade",
     )
     parser.add_argument("--kinds", nargs="*", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
-    parser.add_argument("--seeds", type=_seeds, default=[20, 21], help="such as 20-24 or 3,5 (default: 20-21)")
+    parser.add_argument("--seeds", type=seeds, default=[20, 21], help="such as 20-24 or 3,5 (default: 20-21)")
     parser.add_argument(
         "--engines",
         choices=("named", "drawn", "both"),
