@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from grafana.colours import FINE
 from grafana.query import Query
-from sidecar.commands.export.lean_dashboards import left_out
+from sidecar.commands.export.expression_names import left_out
 from sidecar.metrics.histogram_forms import OF_EACH_PROCESS
 
 

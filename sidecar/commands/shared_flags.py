@@ -48,6 +48,7 @@ _GONE: Mapping[str, Mapping[str, str]] = {
     "compare": {
         "--lever": "--expect names what is to move, and each step of `sidecar diagnose` says what it is expected to do"
     },
+    "export": {"--profile": "the dashboards are for lean pods too, whose empty panels say `or profile lean`"},
     "verify": {"--spans.listen": "`sidecar doctor` says which spans a running sidecar receives"},
 }
 """Command to the flags that it had, and what is used instead."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from grafana.anatomy import ROWS_OF_A_SCREEN
+from sidecar.commands.export.expression_names import left_out
 from sidecar.config.quick_yaml import read_yaml
 from tests.grafana.boards import GRAFANA, UIDS, Json, board, panels, targets
 from tests.grafana.forms import reads_any_form
@@ -73,6 +74,18 @@ def test_exemplars_are_asked_for_on_each_dashboard_about_latency() -> None:
     without = [uid for uid in UIDS if not any(target.get("exemplar") for _, target in targets(board(uid)))]
 
     assert without == ["llm-sidecar", "llm-fleet"]
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_panel_names_what_it_lacks_of_lean_pods_and_says_so_where_it_shows_nothing(uid: str) -> None:
+    """One set of dashboards is for pods of either profile: in a panel's description, and in place of its value."""
+    asked: dict[str, list[list[str]]] = {}
+    for panel, target in targets(board(uid)):
+        asked.setdefault(panel["title"], []).append(left_out(target["expr"]))
+    for panel in panels(board(uid)):
+        lacks, empty = asked[panel["title"]], panel["fieldConfig"]["defaults"]["noValue"]
+        assert ("Empty for pods of metrics.profile lean" in panel["description"]) == any(lacks), panel["title"]
+        assert ("profile lean" in empty) == (all(lacks) and empty != ""), panel["title"]
 
 
 @pytest.mark.parametrize("uid", [uid for uid in UIDS if uid != "llm-sidecar"])

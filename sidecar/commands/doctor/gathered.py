@@ -101,8 +101,6 @@ class Evidence:
     """The texts of template files on this machine; None: no folder was named."""
     opened: Mapping[str, Reply] = field(default_factory=dict)
     """Links of pages that were opened."""
-    idle_panels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Link of a dashboard's JSON to the titles of the panels that show nothing of lean pods, where there are any."""
     test_page: Drilled | None = None
     attached: Audit | None = None
     """Read from the manifests; None: none were named."""

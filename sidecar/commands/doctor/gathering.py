@@ -21,7 +21,6 @@ from sidecar.commands.doctor.own_side import HEALTH_PATH
 from sidecar.commands.doctor.page_links import to_open
 from sidecar.commands.doctor.page_routes import alertmanager_of
 from sidecar.commands.doctor.scraped_targets import SCRAPE_SLACK_SECONDS, not_kept, own_targets
-from sidecar.commands.export.lean_dashboards import idle_panels
 from sidecar.engines.kinds import kind_named
 from sidecar.engines.probe.detect import next_question, recognised
 from sidecar.engines.probe.replies import Answer
@@ -214,7 +213,6 @@ async def _ask_alertmanager(asker: Asker, sources: Sources, evidence: Evidence) 
 async def _open_links(asker: Asker, sources: Sources, evidence: Evidence) -> None:
     links = to_open(evidence, sources.grafana_url)
     replies = await asyncio.gather(*(_open(asker, link) for link in links))
-    evidence.idle_panels = {link: idle for link, reply in zip(links, replies, strict=True) if (idle := _idle(reply))}
     # A page of a dashboard can be megabytes of scripts: the status is all that is asked.
     evidence.opened = {link: replace(reply, body=reply.body[:2000]) for link, reply in zip(links, replies, strict=True)}
 
@@ -225,11 +223,3 @@ async def _open(asker: Asker, link: str) -> Reply:
     except ValueError:
         return Reply(link, failure=NOT_ASKABLE)
     return await asker.ask(url)
-
-
-def _idle(reply: Reply) -> list[str]:
-    """The panels of the dashboard in Grafana's answer that show nothing of lean pods; none in any other answer."""
-    try:
-        return idle_panels(reply.json["dashboard"])
-    except UNKNOWN_FORM:
-        return []

@@ -141,9 +141,9 @@ class Link(Enum):
     )
     DASHBOARDS = (
         "dashboards",
-        "Does the dashboard link of each alert open, and does a lean pod fill its panels?",
+        "Does the dashboard link of each alert open?",
         "--prometheus.url, --grafana.url",
-        "The person who is paged meets a dead link, or empty panels.",
+        "The person who is paged meets a dead link.",
     )
     CLOCK = (
         "clock",

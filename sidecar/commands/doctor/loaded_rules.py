@@ -13,8 +13,7 @@ from sidecar.commands.doctor.expected_rules import WATCHDOG, expected, ours, sev
 from sidecar.commands.doctor.gathered import MetricsPage, Read
 from sidecar.commands.doctor.links import Chain, Finding, Link, broken, not_asked, ok, unknown, unread
 from sidecar.commands.doctor.page_routes import lost_on_the_way
-from sidecar.commands.export.expression_names import metrics_in, undeclared
-from sidecar.commands.export.lean_dashboards import left_out
+from sidecar.commands.export.expression_names import left_out, metrics_in, undeclared
 from sidecar.commands.export.shipped_files import DASHBOARD_RULES
 
 

@@ -4,7 +4,7 @@ Knows the annotations of the loaded rules and Grafana's two paths of a dashboard
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from yarl import URL
@@ -109,19 +109,7 @@ def dashboards(read: Read, chain: Chain) -> Finding:
             f"{_hosts(unproven)} answers, and {'asks for a login' if locked else 'does not tell which dashboards it has'}",
             "give --grafana.url=http://USER:PASSWORD@HOST:PORT",
         )
-    if read.is_lean and read.evidence.idle_panels:
-        return _idle(read.evidence.idle_panels)
     return ok(Link.DASHBOARDS, f"all {len(found)} dashboards exist, at {_hosts(found)}")
-
-
-def _idle(panels: Mapping[str, Sequence[str]]) -> Finding:
-    first, titles = next(iter(panels.items()))
-    return broken(
-        Link.DASHBOARDS,
-        f"this pod's metrics.profile is lean, and {sum(map(len, panels.values()))} panels of {len(panels)} dashboards show nothing of"
-        f" such pods: {first.rpartition('/')[2]} has {titles[0]!r}",
-        "import those of `sidecar export dashboards --profile=lean`, or set metrics.profile: full",
-    )
 
 
 def _proof(opened: dict[str, Reply] | object, dashboard: str) -> Reply | None:

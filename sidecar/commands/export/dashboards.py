@@ -7,7 +7,6 @@ library of Grafana's.
 import json
 import re
 
-from sidecar.commands.export.lean_dashboards import lean_dashboard
 from sidecar.commands.export.parameters import FOLDER, Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.shipped_files import GRAFANA, shipped
@@ -27,8 +26,6 @@ _CHOICE = '"query": "prometheus",'
 def dashboard_files(given: Parameters) -> dict[str, str]:
     """Path below grafana/ to text."""
     boards = substituted(_texts(_BOARDS), _changes(given))
-    if given.profile == "lean":
-        boards = {path: lean_dashboard(text) for path, text in boards.items()}
     folder = word("--folder", rf"(?<=folder: ){FOLDER}$", given.folder)
     around: dict[str, str] = {}
     for pattern in _NAMES_THE_FOLDER:  # each by itself: the loader and the provisioning must name the same folder

@@ -6,7 +6,6 @@ It knows what each flag says and its default, and neither files nor what a right
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 from sidecar.commands.export.identity_labels import Identity
 from sidecar.commands.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
@@ -14,8 +13,8 @@ from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.operator import RELEASE, SECRET
 from sidecar.commands.export.rules.rulers import RULERS
 from sidecar.commands.export.rules.severity import Severities
+from sidecar.commands.shared_flags import gone
 from sidecar.config.flag_parser import Parser
-from sidecar.metrics.declaration import Profile
 from sidecar.metrics.target_labels import CLUSTER
 
 
@@ -55,6 +54,7 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
     """`things`: the words that say what to write."""
     parser = Parser(
         prog="sidecar export",
+        gone=gone("export"),
         description=_ABOUT_EXPORT,
         epilog=_EXAMPLES_OF_EXPORT,
         usage=f"sidecar export {{{','.join(things)}}}\n                      --out=DIR [flags]",
@@ -85,12 +85,6 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         help="the uid of the Prometheus that a dashboard opens with (default: Grafana's default Prometheus)",
     )
     grafana.add_argument("--folder", default=FOLDER, metavar="TITLE", help="their folder (default %(default)s)")
-    grafana.add_argument(
-        "--profile",
-        choices=get_args(Profile),
-        default=default.profile,
-        help="metrics.profile of the pods: lean leaves out the panels that show nothing of such pods (default %(default)s)",
-    )
     cluster = parser.add_argument_group("Kubernetes")
     cluster.add_argument(
         "--namespace", default="", metavar="NAME", help="the namespace of all objects (default: that of kubectl)"
@@ -200,7 +194,6 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         identity=Identity(known.cluster_label, _words(known.extra_labels)),
         keep_firing=not known.no_keep_firing,
         classic_histograms=known.classic_histograms,
-        profile=known.profile,
     )
 
 

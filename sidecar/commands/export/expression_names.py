@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from sidecar.metrics.catalogue import CATALOGUE
+from sidecar.metrics.catalogue import CATALOGUE, LEAN, LEAN_SUMS_OVER
 
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -19,6 +19,7 @@ _LABEL_AT = {"label_replace": 1, "label_join": 1, "count_values": 0}
 """Place of the argument that names the label."""
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _DECLARED = frozenset(metric.name for metric in CATALOGUE)
+_NOT_LEAN = _DECLARED - {metric.name for metric in LEAN}
 
 
 def metrics_in(expression: str) -> set[str]:
@@ -34,6 +35,15 @@ def declared_as(name: str) -> str:
 def undeclared(names: Iterable[str]) -> list[str]:
     """The names that no metric of this version has."""
     return sorted(name for name in names if declared_as(name) not in _DECLARED)
+
+
+def left_out(expression: str) -> list[str]:
+    """The metrics in an expression that a page of `metrics.profile: lean` does not have, and the labels that it sums over and the
+    expression groups by.
+    """
+    metrics = {declared_as(name) for name in metrics_in(expression)} & _NOT_LEAN
+    grouped = grouped_by(expression)
+    return [*sorted(metrics), *(label.name for label in LEAN_SUMS_OVER if label.name in grouped)]
 
 
 def grouped_by(expression: str) -> set[str]:

@@ -15,7 +15,6 @@ from sidecar.commands.export.rules.rulers import MOST_INTERVAL_SECONDS, PROMETHE
 from sidecar.commands.export.rules.severity import NO_SEVERITY, SHIPPED_SEVERITIES, Severities
 from sidecar.config.suggest import did_you_mean
 from sidecar.config.written_durations import seconds_of_duration
-from sidecar.metrics.declaration import Profile
 
 
 RECEIVERS = ("slack", "pagerduty", "webhook", "opsgenie", "teams")
@@ -69,8 +68,6 @@ class Parameters:
     """The ruler may refuse it nevertheless: `keeps_firing`."""
     classic_histograms: bool = False
     """Nothing that is exported reads a native histogram."""
-    profile: Profile = "full"
-    """The pods' `metrics.profile`: with `lean`, dashboards have no panel that shows nothing of such pods."""
 
     @property
     def alertmanager_version(self) -> tuple[int, ...]:

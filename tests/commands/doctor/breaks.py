@@ -53,12 +53,6 @@ def locked(evidence: Evidence) -> None:
 LEAN = 'python_version="3.11",profile="lean"'
 
 
-def lean_beside_dashboards(evidence: Evidence) -> None:
-    """As `gathering.py` finds the panels in Grafana's answer."""
-    on_page('python_version="3.11"', LEAN)(evidence)
-    evidence.idle_panels = {"http://grafana/api/dashboards/uid/llm-stream": ["Stream p95 by lane", "KV transfer"]}
-
-
 def lean_beside_rules(evidence: Evidence) -> None:
     """One of llm-dashboards.yml, and one of the team's own."""
     on_page('python_version="3.11"', LEAN)(evidence)
@@ -191,7 +185,6 @@ BREAKS: dict[str, Callable[[Evidence], None]] = {
     "test page late": drilled(COUNTED),
     "test page failed": drilled(COUNTED + 'alertmanager_notifications_failed_total{integration="slack"} 1\n'),
     "dead runbook": opened("runbooks/LLMQueueBurn", NO_ANSWER),
-    "lean beside dashboards": lean_beside_dashboards,
     "lean beside rules": lean_beside_rules,
     "dead dashboards": opened("grafana", NO_ANSWER),
     "unknown dashboard": opened("uid/llm-fleet", Reply("", 404)),

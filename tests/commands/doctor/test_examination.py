@@ -10,7 +10,7 @@ from sidecar.commands.doctor.gathered import Evidence, seconds
 from sidecar.commands.doctor.links import Link, State
 from sidecar.commands.doctor.own_side import LEAST_SEEN
 from sidecar.commands.export.expression_names import metrics_in, undeclared
-from tests.commands.doctor.breaks import LEAN, lean_beside_dashboards, without_sidecar
+from tests.commands.doctor.breaks import LEAN, without_sidecar
 from tests.commands.doctor.one_change import (
     NO_ANSWER,
     on_page,
@@ -54,13 +54,10 @@ def test_each_link_has_a_judge() -> None:
 
 
 def test_a_lean_pod_is_no_fault_where_nothing_wants_more() -> None:
-    """And a full pod has all that a dashboard may want."""
-    lean, full = sound(), sound()
+    lean = sound()
     on_page('python_version="3.11"', LEAN)(lean)
-    lean_beside_dashboards(full)
-    on_page('python_version="3.11"', 'python_version="3.11",profile="full"')(full)
 
-    assert [states(one)[State.BROKEN] for one in (lean, full)] == [[], []]
+    assert states(lean)[State.BROKEN] == []
 
 
 def test_the_links_behind_a_broken_one_are_unknown_and_say_so() -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from sidecar.commands.export.expression_names import declared_as, grouped_by, labels_made, metrics_in, undeclared
+from sidecar.commands.export.expression_names import (
+    declared_as,
+    grouped_by,
+    labels_made,
+    left_out,
+    metrics_in,
+    undeclared,
+)
+from sidecar.metrics.catalogue import CATALOGUE, LEAN
 
 
 @pytest.mark.parametrize(
@@ -23,6 +31,17 @@ def test_series_are_found_outside_of_texts_recorded_names_and_variables(expressi
 def test_a_series_is_declared_by_its_metric() -> None:
     assert declared_as("llm_request_seconds_bucket") == "llm_request_seconds"
     assert undeclared(["llm_request_seconds_sum", "llm_requests_total", "llm_no_such_sum"]) == ["llm_no_such_sum"]
+
+
+def test_what_a_lean_page_leaves_out_is_read_from_the_expression_alone() -> None:
+    """The parts of a histogram are its own; what stands in quotes, or is recorded, is no metric; a label counts where it groups."""
+    assert left_out('sum(rate(llm_request_seconds_bucket{lane="llm_output_tokens"}[5m]))') == ["llm_request_seconds"]
+    assert left_out("lane:llm_time_to_first_token_seconds:p95_rate5m > llm_engine_up") == []
+    assert left_out("sum by (lane, prompt_bucket) (llm_slo_misses_total)") == ["prompt_bucket"]
+    assert left_out('llm_slo_misses_total{prompt_bucket=~"$prompt_bucket"}') == []
+    assert {metric.name for metric in CATALOGUE if left_out(metric.name)} == {
+        metric.name for metric in CATALOGUE if metric not in LEAN
+    }
 
 
 def test_labels_of_by_and_on_are_found_however_they_are_set() -> None:
