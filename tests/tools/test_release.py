@@ -16,7 +16,6 @@ VERSION = r"([0-9]+\.[0-9]+\.[0-9]+)"
 PLACES = {
     "sidecar/__init__.py": rf'^__version__ = "{VERSION}"$',
     "CHANGELOG.md": rf"\A.*?^## {VERSION}",
-    "docs/upgrading.md": rf"\A# From \S+ to {VERSION}$",
     "docs/doctor.md": rf"sidecar +version {VERSION} answers",
     "docs/inject.md": rf"docker push \S+/{NAME}:{VERSION}$",
     "docs/releases.md": rf"{NAME.replace('-', '_')}-{VERSION}",
