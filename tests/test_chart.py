@@ -33,7 +33,7 @@ OURS = "llm-phase-sidecar"
 HELMS_OWN = {"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"}
 """Labels that the chart adds to every object."""
 TEAM = (
-    *("--namespace=inference", "--release=prom", "--folder=Serving", "--severity.page=critical"),
+    *("--namespace=inference", "--release=prom", "--severity.page=critical"),
     *("--severity.ticket=warning", "--receivers=slack", "--runbook-base=https://r.example.org", "--datasource=mimir"),
     "--secrets=/etc/alertmanager/secrets/llm-alert-receivers",
 )

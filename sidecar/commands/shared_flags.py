@@ -48,7 +48,11 @@ _GONE: Mapping[str, Mapping[str, str]] = {
     "compare": {
         "--lever": "--expect names what is to move, and each step of `sidecar diagnose` says what it is expected to do"
     },
-    "export": {"--profile": "the dashboards are for lean pods too, whose empty panels say `or profile lean`"},
+    "export": {
+        "--profile": "the dashboards are for lean pods too, whose empty panels say `or profile lean`",
+        "--folder": "the title stands in a line of dashboards/kustomization.yaml and of provisioning/dashboards/llm.yml, and of the"
+        " chart's dashboards.annotations",
+    },
     "verify": {"--spans.listen": "`sidecar doctor` says which spans a running sidecar receives"},
 }
 """Command to the flags that it had, and what is used instead."""

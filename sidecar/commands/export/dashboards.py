@@ -7,16 +7,15 @@ library of Grafana's.
 import json
 import re
 
-from sidecar.commands.export.parameters import FOLDER, Parameters
+from sidecar.commands.export.parameters import Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.shipped_files import GRAFANA, shipped
-from sidecar.commands.export.substitution import Substitution, same, substituted, word
+from sidecar.commands.export.substitution import Substitution, same, substituted
 from sidecar.metrics.histogram_forms import classic_only
 
 
 _BOARDS = "dashboards/*.json"
-_NAMES_THE_FOLDER = ("dashboards/kustomization.yaml", "provisioning/dashboards/*.yml")
-_AS_THEY_ARE = ("provisioning/datasources/*.yml", "canary/*.yaml")
+_AS_THEY_ARE = ("dashboards/kustomization.yaml", "provisioning/*/*.yml", "canary/*.yaml")
 _PANEL_PROMQL = r'(?<="expr": )"(?:[^"\\]|\\.)*"'
 """The PromQL of a panel, in JSON."""
 _CHOICE = '"query": "prometheus",'
@@ -25,12 +24,7 @@ _CHOICE = '"query": "prometheus",'
 
 def dashboard_files(given: Parameters) -> dict[str, str]:
     """Path below grafana/ to text."""
-    boards = substituted(_texts(_BOARDS), _changes(given))
-    folder = word("--folder", rf"(?<=folder: ){FOLDER}$", given.folder)
-    around: dict[str, str] = {}
-    for pattern in _NAMES_THE_FOLDER:  # each by itself: the loader and the provisioning must name the same folder
-        around |= substituted(_texts(pattern), [folder])
-    return boards | around | _texts(*_AS_THEY_ARE)
+    return substituted(_texts(_BOARDS), _changes(given)) | _texts(*_AS_THEY_ARE)
 
 
 def _texts(*patterns: str) -> dict[str, str]:

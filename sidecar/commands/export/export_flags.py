@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sidecar.commands.export.identity_labels import Identity
-from sidecar.commands.export.parameters import FOLDER, RECEIVERS, SECRETS, Parameters
+from sidecar.commands.export.parameters import RECEIVERS, SECRETS, Parameters
 from sidecar.commands.export.rules.annotations import RUNBOOKS
 from sidecar.commands.export.rules.operator import RELEASE, SECRET
 from sidecar.commands.export.rules.rulers import RULERS
@@ -84,7 +84,6 @@ def export_parser(things: Sequence[str]) -> argparse.ArgumentParser:
         metavar="UID",
         help="the uid of the Prometheus that a dashboard opens with (default: Grafana's default Prometheus)",
     )
-    grafana.add_argument("--folder", default=FOLDER, metavar="TITLE", help="their folder (default %(default)s)")
     cluster = parser.add_argument_group("Kubernetes")
     cluster.add_argument(
         "--namespace", default="", metavar="NAME", help="the namespace of all objects (default: that of kubectl)"
@@ -181,7 +180,6 @@ def read_parameters(known: argparse.Namespace) -> Parameters:
         runbook_base=known.runbook_base,
         grafana_base=known.grafana_base,
         datasource=known.datasource,
-        folder=known.folder,
         receivers=tuple(dict.fromkeys(_words(known.receivers))),
         alertmanager=known.alertmanager,
         slack_channel=known.slack_channel,

@@ -23,8 +23,6 @@ OLDEST_ALERTMANAGER = "0.25"
 """The shipped routes work with this version and all newer ones."""
 _SINCE = {"teams": (0, 28)}
 """Kinds that a newer Alertmanager has: `msteamsv2_configs`. Microsoft retired what the older `msteams_configs` sends to."""
-FOLDER = "LLM"
-"""The folder of the dashboards in Grafana."""
 SECRETS = "/etc/alertmanager/secrets"
 """The folder of the files with secrets, on the Alertmanager's machine."""
 DASHBOARD_PATH = "/d"
@@ -35,7 +33,6 @@ _BASE = re.compile(r"https?://[^\s\"'\\{}<>?#]+")
 """The beginning of links: a name and a query come behind it."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_TITLE = re.compile(r"[\w][\w ./-]{0,99}")
 _CHANNEL = re.compile(r"#[\w-]{1,79}")
 _PATH = re.compile(r"/[\w./-]*[\w.-]")
 _ALERTMANAGER_VERSION = re.compile(r"\d{1,3}\.\d{1,3}")
@@ -50,7 +47,6 @@ class Parameters:
     runbook_base: str = ""
     grafana_base: str = DASHBOARDS.removesuffix(DASHBOARD_PATH)
     datasource: str = ""
-    folder: str = FOLDER
     receivers: tuple[str, ...] = ()
     """Some of RECEIVERS; empty: the shipped routes, with a receiver for each phase."""
     alertmanager: str = OLDEST_ALERTMANAGER
@@ -135,7 +131,6 @@ def _wrong_words(given: Parameters) -> Iterator[str]:
         ("--runbook-base", given.runbook_base, _BASE, base),
         ("--grafana-base", given.grafana_base, _BASE, base),
         ("--datasource", given.datasource, _LABEL_VALUE, "is no uid of a data source: letters, digits, - and _"),
-        ("--folder", given.folder, _TITLE, "is no title of a folder: letters, digits, spaces, - _ . and /"),
         ("--slack-channel", given.slack_channel, _CHANNEL, "is no channel: # and letters, digits, - or _"),
         ("--webhook-url", given.webhook_url, _URL, url),
         ("--watchdog-url", given.watchdog_url, _URL, url),

@@ -68,11 +68,11 @@ def test_a_chosen_data_source_is_the_one_that_every_dashboard_opens_with() -> No
 
 
 def test_the_folder_is_the_same_for_the_loader_and_for_the_provisioning(tmp_path: Path) -> None:
-    texts = export(tmp_path, "dashboards", "--folder=LLM / Serving")
+    texts = export(tmp_path, "dashboards")
     (provider,) = read_yaml(texts["provisioning/dashboards/llm.yml"])["providers"]
     kustomization = read_yaml(texts["dashboards/kustomization.yaml"])
 
-    assert provider["folder"] == kustomization["generatorOptions"]["annotations"]["grafana_folder"] == "LLM / Serving"
+    assert provider["folder"] == kustomization["generatorOptions"]["annotations"]["grafana_folder"] == "LLM"
 
 
 @pytest.mark.parametrize("name", sorted(boards(Parameters())))
