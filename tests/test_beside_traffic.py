@@ -15,8 +15,8 @@ from sidecar.config.schema import Config
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.request_labels import RequestLabels
-from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import slices
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import End
 from sidecar.serving import Serving

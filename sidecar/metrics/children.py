@@ -1,7 +1,7 @@
 """Children: one labelled series (or one histogram's series) each, as cheap to write as Python allows.
 
 They hold numbers and nothing else. `rendered` caches a child's lines for the page, and every write clears it;
-`lines.py` fills it in, and `template`, which is made with the constant labels in `constants`. Everything happens on one
+`text_page.py` fills it in, and `template`, which is made with the constant labels in `constants`. Everything happens on one
 thread, so a child is never seen half written.
 """
 

@@ -4,6 +4,7 @@ Knows how many children and series a declaration can reach, because that follows
 a value: numbers are in `registry.py`, and the declarations themselves in `catalogue.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Literal, Self
@@ -83,6 +84,11 @@ class Metric:
     def constant(self) -> bool:
         """It carries the process's constant labels (quantization, gpu_type), as all do that are not about the sidecar."""
         return not self.name.startswith("llm_sidecar_")
+
+    def pairs(self, constants: Mapping[str, str], values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """The labels on a series of the child with these values: constant ones first, if it carries them."""
+        own = zip((label.name for label in self.labels), values, strict=True)
+        return (*(constants.items() if self.constant else ()), *own)
 
     @property
     def series_per_child(self) -> int:

@@ -1,29 +1,23 @@
-"""The page: every series of the registry, as slices that never stop the event loop for long.
+"""The pages of one process in every format, written in slices that never stop the event loop for long.
 
-One child's lines always stand in one slice, so a histogram on the page is consistent in itself (`_count` is the +Inf
-bucket) although the page as a whole takes many turns of the loop. Knows how long a step may be; refuses to know HTTP.
-prometheus_client's own process_* and python_* families come last, from collectors on a registry of their own; a lean page
-has no python_*, unless the whole page is asked for.
+A page as a whole takes many turns of the loop. Refuses to know HTTP. prometheus_client's own process_* and python_* families come
+last, from collectors on a registry of their own; a lean page has no python_*, unless the whole page is asked for.
 """
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
-from sidecar.metrics.children import Child, HistogramChild
 from sidecar.metrics.declaration import Profile
-from sidecar.metrics.lean_page import Shown, lean_families
-from sidecar.metrics.lines import head, rendered, with_exemplars
+from sidecar.metrics.lean_page import lean_families
 from sidecar.metrics.negotiation import Format, preferred
 from sidecar.metrics.protobuf_page import ProtobufPage, process_families
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import slices
 
-
-SLICE_BYTES = 16_384
-"""A slice ends once it has so many bytes: rendering and gzipping them takes about 0.2 ms; one child at most 8 KiB."""
 
 END = b"# EOF\n"
 
@@ -46,35 +40,6 @@ class ProcessPage:
             page: bytes = openmetrics_exposition.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # theirs
             return page.removesuffix(END)
         return generate_latest(self._registry)
-
-
-def slices(
-    metrics: Metrics, *, openmetrics: bool, at: float, families: Sequence[Shown] | None = None
-) -> Iterator[bytes]:
-    """The registry's part of the page, in steps of bounded length; `at` is the monotonic instant of the scrape.
-
-    `families`: those on the page; None: all of the registry.
-    """
-    metrics.refresh(at)
-    parts: list[bytes] = []
-    size = 0
-    for family in metrics.families if families is None else families:
-        metric = family.metric
-        parts.append(head(metric, openmetrics=openmetrics))
-        size += len(parts[-1])
-        # A copy: children may be added between two slices.
-        children: list[Child] = list(family.children.values())
-        for child in children:
-            lines = rendered(metric, metrics.constants, child)
-            if openmetrics and isinstance(child, HistogramChild) and child.exemplars:
-                lines = with_exemplars(lines, child.exemplars)
-            parts.append(lines)
-            size += len(lines)
-            if size >= SLICE_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
-    if parts:
-        yield b"".join(parts)
 
 
 class Pages:

@@ -4,12 +4,12 @@ Knows which values are in a set, and which value replaces one outside. A set may
 models, a reload's lanes) up to a number fixed at the start, and never loses one: a series that was scraped stays. Each
 further value is cleaned first, because one lone surrogate in a label value would break every scrape until the restart.
 Knows whether `other` was needed, and whether values are still to be told, because series of values without traffic are a
-cost without a use.
+cost without a use. Of the labels that stand on every series of a process, it knows the instant from which they are fixed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from sidecar.ledger.request_labels import OTHER
+from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.metrics.declaration import Label
 
 
@@ -86,3 +86,33 @@ class ClosedSet:
         if self.pending:
             return ()
         return self.shown() if self.needed or not self._listed else self._listed
+
+
+class Constants:
+    """`quantization` and `gpu_type` of one process, which may come late: the sidecar serves before its engine has stated what it is.
+
+    A value from the config or the environment is fixed from the start. The others are `unknown` until the engine states them. They may
+    change until the first page with a request on it is scraped, and are fixed from then on: a series that was scraped with a value keeps
+    it for the process's life. A value that the engine states later is a mismatch, and no new label.
+    """
+
+    __slots__ = ("_stated", "sealed", "values")
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        """`values`: as the config states them; those that are `unknown` are filled in by the engine."""
+        self.values: Mapping[str, str] = {name: cleaned(value) for name, value in values.items()}
+        """By label name. Replaced as a whole when a value changes, so that cached lines can compare its identity."""
+        self._stated = frozenset(name for name, value in values.items() if value != UNKNOWN)
+        self.sealed = False
+        """Whether all values are fixed: a page with requests on it is about to be scraped."""
+
+    def tell(self, told: Mapping[str, str | None]) -> dict[str, bool]:
+        """Take in what the engine states (None: nothing). Returns, by label that it may fill in, whether the value in force differs."""
+        heard = {
+            name: cleaned(value)
+            for name, value in told.items()
+            if value is not None and name in self.values and name not in self._stated
+        }
+        if not self.sealed and any(self.values[name] != value for name, value in heard.items()):
+            self.values = {**self.values, **heard}
+        return {name: self.values[name] != value for name, value in heard.items()}

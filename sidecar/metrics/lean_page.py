@@ -10,86 +10,52 @@ those that stand at 0 are left out, as long as there is a lane or model with a n
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from sidecar.metrics.catalogue import LANE, MODEL, catalogue
-from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
+from sidecar.metrics.children import Child, CounterChild, GaugeChild
 from sidecar.metrics.declaration import Metric
-from sidecar.metrics.labels import ClosedSet
 from sidecar.metrics.registry import Family, Metrics
 
 
-class Shown(Protocol):
-    """A family on a page."""
+class LeanFamily:
+    """A view of one family: counters that differ only in labels which `metric` does not have are one."""
 
-    @property
-    def metric(self) -> Metric: ...
-
-    @property
-    def children(self) -> Mapping[tuple[str, ...], Child]: ...
-
-
-class SummedFamily:
-    """Counters of one family that differ only in labels which `metric` does not have, as one.
-
-    `children` is as of now: it takes in what has been made since, and adds up.
-    """
-
-    def __init__(self, family: Family[CounterChild], metric: Metric) -> None:
-        kept = {label.name for label in metric.labels}
+    def __init__(self, metrics: Metrics, metric: Metric) -> None:
+        names = [label.name for label in metric.labels]
+        sets = {LANE.name: metrics.lanes, MODEL.name: metrics.models}
         self.metric = metric
-        self._family = family
-        self._places = [place for place, label in enumerate(family.metric.labels) if label.name in kept]
+        self._family: Family[Any] = next(one for one in metrics.families if one.metric.name == metric.name)
+        self._places = [place for place, label in enumerate(self._family.metric.labels) if label.name in names]
+        self._named = [(place, sets[name]) for place, name in enumerate(names) if name in sets]
         self._sums: dict[tuple[str, ...], tuple[GaugeChild, list[CounterChild]]] = {}
         self._taken = 0
 
     @property
-    def children(self) -> dict[tuple[str, ...], GaugeChild]:
-        self._take_in()
+    def children(self) -> Mapping[tuple[str, ...], Child]:
+        """Those that stand on the page now. A sum is as of now, and stays as it is."""
+        whole = len(self._places) == len(self._family.metric.labels)
+        children: Mapping[tuple[str, ...], Any] = self._family.children if whole else self._summed()
+        fallbacks = [(place, closed.fallback) for place, closed in self._named if closed.has_names]
+        if not fallbacks:
+            return children
+        return {
+            labels: child
+            for labels, child in children.items()
+            if child.value or not any(labels[place] == fallback for place, fallback in fallbacks)
+        }
+
+    def _summed(self) -> dict[tuple[str, ...], GaugeChild]:
+        # A family never loses a child: those that are new are its last ones.
+        for values, child in islice(self._family.children.items(), self._taken, None):
+            labels = tuple(values[place] for place in self._places)
+            self._sums.setdefault(labels, (GaugeChild(labels), []))[1].append(child)
+            self._taken += 1
         for shown, parts in self._sums.values():
             shown.set(sum(part.value for part in parts))
         return {labels: shown for labels, (shown, _) in self._sums.items()}
 
-    def _take_in(self) -> None:
-        """Find the sum of each counter that is new: a family never loses one."""
-        for values, child in islice(self._family.children.items(), self._taken, None):
-            labels = tuple(values[place] for place in self._places)
-            _, parts = self._sums.setdefault(labels, (GaugeChild(labels), []))
-            parts.append(child)
-            self._taken += 1
 
-
-class NamedFamily:
-    """A family without those children of the lane or the model `other` that stand at 0."""
-
-    def __init__(self, family: Shown, closed_sets: Mapping[str, ClosedSet]) -> None:
-        self.metric = family.metric
-        self._family = family
-        self._places = [
-            (place, closed_sets[label.name])
-            for place, label in enumerate(family.metric.labels)
-            if label.name in closed_sets
-        ]
-
-    @property
-    def children(self) -> Mapping[tuple[str, ...], Child]:
-        fallbacks = [(place, closed.fallback) for place, closed in self._places if closed.has_names]
-        return {
-            labels: child
-            for labels, child in self._family.children.items()
-            if isinstance(child, HistogramChild)
-            or child.value
-            or not any(labels[place] == fallback for place, fallback in fallbacks)
-        }
-
-
-def lean_families(metrics: Metrics) -> tuple[Shown, ...]:
-    """The families of the lean page, in the order of the catalogue."""
-    whole = {family.metric.name: family for family in metrics.families}
-    return tuple(_shown(metrics, whole[metric.name], metric) for metric in catalogue(profile="lean"))
-
-
-def _shown(metrics: Metrics, family: Family[Any], metric: Metric) -> Shown:
-    shown: Shown = family if family.metric == metric else SummedFamily(family, metric)
-    closed_sets = {LANE.name: metrics.lanes, MODEL.name: metrics.models}
-    return NamedFamily(shown, closed_sets) if any(label.name in closed_sets for label in metric.labels) else shown
+def lean_families(metrics: Metrics) -> tuple[LeanFamily, ...]:
+    """The families of the lean page, in the order of the catalogue. No histogram is among them."""
+    return tuple(LeanFamily(metrics, metric) for metric in catalogue(profile="lean"))

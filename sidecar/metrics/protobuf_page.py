@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from sidecar.metrics.children import Child, CounterChild, Exemplar, GaugeChild, HistogramChild
+from sidecar.metrics.children import CounterChild, Exemplar, GaugeChild, HistogramChild
 from sidecar.metrics.declaration import Metric
 from sidecar.metrics.native_buckets import MOST_BUCKETS, ZERO_THRESHOLD, NativeBuckets
 from sidecar.metrics.registry import Family, Metrics
@@ -95,10 +95,6 @@ class _Numbers:
     def __init__(self, metric: Metric, children: list[CounterChild | GaugeChild]) -> None:
         self._metric = metric
         self._children = children
-        self.forget()
-
-    def forget(self) -> None:
-        """The constant labels have changed."""
         self._begins: list[bytes] = []
         self._values: list[float | None] = []
         self._whole = b""
@@ -108,7 +104,7 @@ class _Numbers:
         if values != self._values:
             self._values = values
             if not self._begins:
-                labels = [_labels(_pairs(self._metric, constants, child)) for child in self._children]
+                labels = [_labels(self._metric.pairs(constants, child.labels)) for child in self._children]
                 self._begins = [_number_begins(each, _TYPES[self._metric.kind]) for each in labels]
             both = zip(self._begins, values, strict=True)
             self._whole = b"".join([begin + _double(value) for begin, value in both if value is not None])
@@ -169,16 +165,11 @@ class _Histogram:
         self._told: dict[int, Exemplar] = {}
         self._exemplars: dict[int, bytes] = {}
 
-    def forget(self) -> None:
-        """The constant labels have changed."""
-        self._labels = b""
-        self._count = -1
-
     def of(self, constants: Mapping[str, str]) -> bytes:
         child = self._child
         count = sum(child.counts)
         if not self._labels:
-            self._labels = _labels(_pairs(self._metric, constants, child)) + b"\x3a"
+            self._labels = _labels(self._metric.pairs(constants, child.labels)) + b"\x3a"
         if count == self._count and child.sum == self._sum:
             return self._whole
         self._count, self._sum = count, child.sum
@@ -273,11 +264,6 @@ def _exemplar(exemplar: Exemplar) -> bytes:
     return content + _message(b"\x1a", b"\x08" + _varint(milliseconds // 1000) + b"\x10" + _varint(nanoseconds))
 
 
-def _pairs(metric: Metric, constants: Mapping[str, str], child: Child) -> Iterable[tuple[str, str]]:
-    own = zip((label.name for label in metric.labels), child.labels, strict=True)
-    return (*(constants.items() if metric.constant else ()), *own)
-
-
 class _FamilyBytes:
     """The head of a family, and its children's bytes, in the order of the family's children, which never lose one."""
 
@@ -296,8 +282,7 @@ class _FamilyBytes:
         """The bytes of the children that exist now, a few at a time."""
         if constants is not self._constants:
             self._constants = constants
-            for writer in self._writers:
-                writer.forget()
+            self._taken = 0
         self._take_in()
         for writer in self._writers:
             yield writer.of(constants)

@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.children import Child, CounterChild, GaugeChild, HistogramChild
-from sidecar.metrics.constants import Constants
 from sidecar.metrics.declaration import SERIES_LIMIT, Counter, Gauge, Histogram, Info, Label, Metric, NativeForm, Sizes
-from sidecar.metrics.labels import ClosedSet
+from sidecar.metrics.labels import ClosedSet, Constants
 from sidecar.metrics.native_buckets import NativeBuckets
 from sidecar.metrics.vocabulary import BEGUN_LATE, BY_SPANS_ALONE
 
@@ -153,7 +152,7 @@ class Metrics:
     `lanes`, `prompt_buckets` and `models` need not hold their fallbacks, but may. `models_pending`: the engine will tell its
     models, so that series by model begin when it does, or with the first request. `constants`: labels with the same
     value on every series about requests and the engine; those that are `unknown` are filled in by the engine
-    (`constants.py` says until when). `native_histograms`: unless `off`, histograms count in native buckets too. `untold`: names of
+    (`Constants` says until when). `native_histograms`: unless `off`, histograms count in native buckets too. `untold`: names of
     metrics that nothing here can know; none of their series ever stands on the page, where 0 would be a claim. `unbegun`: label values
     whose series appear with their first event, because few processes ever have one.
     """

@@ -14,8 +14,8 @@ from sidecar.commands.export.rules.pages import BURN_ALERTS
 from sidecar.ledger.account import Phase
 from sidecar.metrics.catalogue import CATALOGUE
 from sidecar.metrics.declaration import Histogram
-from sidecar.metrics.lines import rendered
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import rendered
 from sidecar.objectives.attribution import SIDECAR, Blame
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.in_flight import InFlight

@@ -1,9 +1,14 @@
-"""Closed sets admit the values that were declared, and no others."""
+"""Closed sets admit the values that were declared, and no others; the labels of every series are fixed by the first scrape with a request."""
+
+import re
 
 import pytest
 
+from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import LANE, MODEL, OUTCOME, PROMPT_BUCKET
-from sidecar.metrics.labels import LONGEST, ClosedSet, cleaned
+from sidecar.metrics.labels import LONGEST, ClosedSet, Constants, cleaned
+from sidecar.metrics.registry import Metrics
+from tests.metrics.registries import page
 
 
 @pytest.mark.parametrize(
@@ -89,3 +94,59 @@ def test_a_set_that_the_code_knows_takes_nothing_more() -> None:
     assert outcomes.admit(["exploded"]) == []
     assert outcomes.get("exploded") is None
     assert "other" not in outcomes.shown()
+
+
+@pytest.mark.parametrize(
+    ("steps", "scraped"),
+    [
+        # Series that an earlier scrape had seen with `unknown` get the label too, because they had counted nothing.
+        ("scrape fp8 request scrape", ["unknown", "fp8 0"]),
+        # A request that is faster than the engine's word was not yet scraped.
+        ("request fp8 scrape", ["fp8 0"]),
+        ("request scrape fp8 scrape", ["unknown", "unknown 1"]),
+        # An engine comes back with other weights; then it tells nothing, then it has the old ones.
+        ("fp8 request scrape awq scrape nothing scrape fp8 scrape", ["fp8 0", "fp8 1", "fp8 1", "fp8 0"]),
+        # The config's `H100` and the engine's `NVIDIA H100 80GB HBM3` may mean the same, so they are not compared.
+        ("gpu scrape", ["unknown"]),
+    ],
+)
+def test_the_engine_may_set_a_label_until_a_request_was_scraped_and_differs_from_it_then(
+    steps: str, scraped: list[str]
+) -> None:
+    """The label of a series that never changes, and the mismatch gauge. The engine states the quantization; the config sets the GPU."""
+    metrics = Metrics(
+        lanes=["chat"], prompt_buckets=["0-512"], constants={"quantization": "unknown", "gpu_type": "H100"}
+    )
+    metrics.counter(c.CLIENT_CANCELS_TOTAL).child("other", "chat", "waiting")
+    seen = []
+    for step in steps.split():
+        if step == "request":
+            metrics.counter(c.REQUESTS_TOTAL).child("other", "chat", "0-512", "ok").inc()
+        elif step == "scrape":
+            text = page(metrics).decode()
+            (label,) = re.findall('llm_client_cancels_total{quantization="(.*?)",gpu_type="H100",model=', text)
+            seen.append(" ".join([label, *re.findall(r'llm_engine_label_mismatch{.*label="quantization"} (\d)', text)]))
+            assert 'label="gpu_type"' not in text
+        else:
+            told = {"gpu": (None, "NVIDIA H100 80GB HBM3"), "nothing": (None, None)}.get(step, (step, None))
+            metrics.tell_constants(dict(zip(("quantization", "gpu_type"), told, strict=True)))
+
+    assert seen == scraped
+
+
+def test_what_is_told_is_cleaned_like_every_label() -> None:
+    constants = Constants({"quantization": "unknown"})
+    constants.tell({"quantization": "f\np8\ud800", "colour": "red"})
+
+    assert constants.values == {"quantization": "f?p8?"}
+
+
+def test_one_version_of_the_engine_stands_at_1_and_no_other() -> None:
+    metrics = Metrics(lanes=["chat"], prompt_buckets=["0-512"])
+    metrics.info(c.ENGINE_INFO, "vllm", "0.32.0")
+    metrics.info(c.ENGINE_INFO, "vllm", "0.33.0")
+    lines = page(metrics).decode().splitlines()
+
+    assert [line for line in lines if line.startswith("llm_engine_info{")] == [
+        'llm_engine_info{engine="vllm",version="0.33.0"} 1'
+    ]

@@ -1,7 +1,5 @@
 """The protobuf page says what the registry holds, to Google's own decoder, in slices, and again after every change."""
 
-import asyncio
-import gzip
 from array import array
 from itertools import accumulate
 from typing import Any
@@ -12,36 +10,13 @@ from hypothesis import strategies as st
 
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import NativeForm
-from sidecar.metrics.exposition import Pages, slices
 from sidecar.metrics.native_buckets import MOST_BUCKETS, NativeBuckets
-from sidecar.metrics.negotiation import Format
 from sidecar.metrics.protobuf_page import ENCODED_BYTES, ProtobufPage, deltas_of
 from sidecar.metrics.registry import Metrics
-from sidecar.observe.record import Recorder
+from tests.metrics.registries import BUCKETS, busy
+from tests.metrics.registries import page as text_page
 from tests.support.promtool import samples
 from tests.support.protobuf_reader import buckets_of, families_of
-
-
-BUCKETS = ("0-512", "512-4k", "4k-16k", "16k-64k", "64k+", "unknown")
-
-
-def registry(form: NativeForm) -> Metrics:
-    """Counters at 0, a gauge, and phases with one or several observations and an exemplar each."""
-    metrics = Metrics(
-        lanes=["interactive", "batch"],
-        prompt_buckets=BUCKETS,
-        models=['we"ird\\100%s\n', "m\udcff"],
-        constants={"quantization": "fp8", "gpu_type": "H100"},
-        native_histograms=form,
-    )
-    Recorder(metrics)
-    metrics.gauge(c.ENGINE_UP).child().set(1)
-    phases = metrics.histogram(c.REQUEST_PHASE_SECONDS)
-    for number, values in enumerate(phases.combinations()):
-        child = phases.child(*values)
-        for n in range(number % 40):
-            child.observe(0.001 * 1.04**n * (1 + number), "c" * 32, 1.7e9 + 0.25)
-    return metrics
 
 
 def used(native: NativeBuckets) -> dict[int, int]:
@@ -82,28 +57,21 @@ def as_text(
 
 
 @pytest.mark.long
-def test_beside_says_every_number_of_the_text_page() -> None:
-    """Counters, gauges, sums, counts and every classic bucket, with the same labels."""
-    metrics = registry("beside")
+@pytest.mark.parametrize("form", ["beside", "only"])
+def test_the_page_says_every_number_of_the_text(form: NativeForm) -> None:
+    """Counters, gauges, sums, counts and, where they are beside, every classic bucket, with the same labels."""
+    metrics = busy(form=form, most=40)
 
-    text = samples(b"".join(slices(metrics, openmetrics=False, at=0.0)))
+    text = samples(text_page(metrics))
 
-    assert text == as_text(read(page(metrics)))
-
-
-@pytest.mark.long
-def test_only_leaves_the_classic_buckets_out() -> None:
-    metrics = registry("only")
-
-    text = samples(b"".join(slices(metrics, openmetrics=False, at=0.0)))
-
-    assert {key: value for key, value in text.items() if not key[0].endswith("_bucket")} == as_text(read(page(metrics)))
+    kept = {key: value for key, value in text.items() if form == "beside" or not key[0].endswith("_bucket")}
+    assert kept == as_text(read(page(metrics)))
 
 
 @pytest.mark.parametrize("form", ["beside", "only"])
 def test_every_histogram_has_its_native_buckets(form: NativeForm) -> None:
     """Schema, zeros and each bucket, as the child counted them."""
-    metrics = registry(form)
+    metrics = busy(form=form, most=40)
     found = read(page(metrics))
     family = metrics.histogram(c.REQUEST_PHASE_SECONDS)
     names = [label.name for label in family.metric.labels]
@@ -174,7 +142,7 @@ def test_labels_that_the_engine_states_late_are_on_the_next_page() -> None:
 @pytest.mark.parametrize("form", ["beside", "only"])
 def test_slices_are_small_and_a_child_is_whole_while_requests_end(form: NativeForm) -> None:
     """A large family is encoded in many turns; each of its children is as of one instant."""
-    metrics = registry(form)
+    metrics = busy(form=form, most=40)
     family = metrics.histogram(c.REQUEST_PHASE_SECONDS)
     parts = []
 
@@ -191,21 +159,6 @@ def test_slices_are_small_and_a_child_is_whole_while_requests_end(form: NativeFo
             assert histogram.sample_count == histogram.zero_count + sum(buckets_of(histogram).values())
             ends = [bucket.cumulative_count for bucket in histogram.bucket][-1:]
             assert ends in ([], [histogram.sample_count])
-
-
-@pytest.mark.parametrize("squeezed", [False, True])
-def test_a_whole_page_ends_with_the_process(squeezed: bool) -> None:
-    metrics = registry("only")
-    parts: list[bytes] = []
-
-    async def write(data: bytes) -> None:
-        parts.append(data)
-
-    asyncio.run(Pages(metrics).write(write, Format.PROTOBUF, gzip=squeezed, at=0.0))
-
-    whole = b"".join(parts)
-    names = {name for name, _ in read(gzip.decompress(whole) if squeezed else whole)}
-    assert {"process_resident_memory_bytes", "process_cpu_seconds_total", "python_info", "llm_requests_total"} <= names
 
 
 @pytest.mark.parametrize("most", [1, 63, 64, 8191, 8192, 2**20, 2**41 - 1, 2**50])

@@ -18,8 +18,8 @@ from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.account import Account, Ledger, Phase, Reason, Share, Source
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.lifecycle import Readiness
-from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import slices
 from sidecar.observe.engine_side import EngineSide
 from sidecar.observe.record import Recorder
 from sidecar.timeline.belief import LEARNED_FROM

@@ -4,8 +4,8 @@ from sidecar.engines.probe.agreement import MIN_REQUESTS, Agreement, Tally
 from sidecar.engines.probe.state import EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import slices
 from sidecar.observe.engine_state import EngineStateRecorder
 
 

@@ -12,7 +12,7 @@ from sidecar.budgets.machine import Machine
 from sidecar.config.schema import Config
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
-from sidecar.metrics.exposition import slices
+from sidecar.metrics.text_page import slices
 from sidecar.objectives.objective import Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.server import Traffic

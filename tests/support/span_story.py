@@ -19,7 +19,7 @@ from sidecar.engines.span import Span
 from sidecar.ledger.account import Account
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Gauge
-from sidecar.metrics.exposition import slices
+from sidecar.metrics.text_page import slices
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.span_requests import SpanRequests
 from sidecar.wiring import metrics_of, observers_of

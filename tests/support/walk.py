@@ -15,7 +15,7 @@ from sidecar.config.schema import Config, ProxyConfig
 from sidecar.engines.engine import Engine
 from sidecar.ledger.account import Account
 from sidecar.logs.sanitise import allowed_headers
-from sidecar.metrics.exposition import slices
+from sidecar.metrics.text_page import slices
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.timeline.belief import LEARNED_FROM

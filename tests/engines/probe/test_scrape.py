@@ -13,8 +13,8 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.probe.scrape import MAX_PAGE_BYTES, Scraped, StateProber, state_session
 from sidecar.engines.probe.state import STEP_BYTES
 from sidecar.metrics import catalogue as c
-from sidecar.metrics.exposition import slices
 from sidecar.metrics.registry import Metrics
+from sidecar.metrics.text_page import slices
 from sidecar.observe.engine_state import EngineStateRecorder
 
 
