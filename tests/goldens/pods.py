@@ -41,12 +41,13 @@ class Pod(Inside):
     def later(self, seconds: float) -> None:
         """Time passes, and the process does what it does each second."""
         ends_at = self.clock.now + seconds
-        while self.clock.now < ends_at:
-            self.clock.later(min(1.0, ends_at - self.clock.now))
+        while self.ticked_at + 1.0 <= ends_at:
+            self.ticked_at += 1.0
+            self.clock.later(self.ticked_at - self.clock.now)
             self.tick()
-            if self.clock.now - self.ticked_at >= 5.0:
-                self.ticked_at = self.clock.now
+            if self.ticked_at % 5.0 == 0.0:
                 self.each_five_seconds()
+        self.clock.later(ends_at - self.clock.now)
 
     def many(self, count: int, apart: float, **told: Any) -> None:
         """So many requests of this kind, one after the other, so many seconds apart."""
