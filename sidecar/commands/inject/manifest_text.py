@@ -56,19 +56,9 @@ def read(text: str, source: str) -> list[Document]:
         before = text[: raw.start()].split("\n")
         place = f"{source}:{len(before)}:{len(before[-1]) + 1}"
         raise ManifestError(f"{place}: this is no YAML: the character U+{ord(raw[0]):04X} stands there as it is")
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            root = json.loads(text)
-        except (ValueError, RecursionError):
-            pass  # YAML in flow style begins like JSON
-        else:
-            if not _is_deep(root):
-                return [_of(root, text, source, 1, is_json=True)]
     found, line = [], 1
     for piece, is_marker in _pieces(text):
-        found.append(
-            Document(source, line, piece, None) if is_marker else _of(_parsed(piece, source, line), piece, source, line)
-        )
+        found.append(Document(source, line, piece, None) if is_marker else _of(piece, source, line))
         line += piece.count("\n")
     return found
 
@@ -137,13 +127,27 @@ def _hint(text: str) -> str:
     return "; a Helm template is rendered first: helm template NAME CHART | sidecar inject" if "{{" in text else ""
 
 
-def _of(root: Any, text: str, source: str, line: int, *, is_json: bool = False) -> Document:
+def _of(text: str, source: str, line: int) -> Document:
+    root, is_json = _parsed_json(text)
+    if not is_json:
+        root = _parsed(text, source, line)
     if isinstance(root, dict) and isinstance(root.get("items"), list) and _shared(root):
         # An anchor may share a part between two objects of a List: a change would reach both.
         root["items"] = [_copied(one) for one in root["items"]]
     document = Document(source, line, text, root, is_json=is_json)
     document.objects = list(_objects(root))
     return document
+
+
+def _parsed_json(text: str) -> tuple[Any, bool]:
+    """The value, and whether this is JSON: YAML in flow style begins like it. What is deeper than a YAML may be is left to the reader that refuses it."""
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            root = json.loads(text)
+        except (ValueError, RecursionError):
+            return None, False
+        return root, not _is_deep(root)
+    return None, False
 
 
 def _objects(root: Any) -> Iterator[Object]:

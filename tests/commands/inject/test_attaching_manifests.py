@@ -10,37 +10,18 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.inject.attaching import Attached, Settings, attach_all, attached_pods, ports_of
+from sidecar.commands.inject.attaching import attach_all, attached_pods, ports_of
 from sidecar.commands.inject.bypassing import commands
 from sidecar.commands.inject.edited_object import undone
 from sidecar.commands.inject.engine_in_pod import find
 from sidecar.commands.inject.manifest_text import Document, read, written
 from sidecar.commands.inject.ways_to_pods import is_pool, is_service, selector_of, selects
 from sidecar.commands.inject.workload_kinds import Led, kind_of, pods_of
+from tests.support.attached import EVERY, again, attached, flat, given, plain, settings_for, text_of
 from tests.support.schemas import refused
 
 
-MANIFESTS = sorted((Path(__file__).parent / "manifests").glob("*.yaml"))
-ONLY_LABELLED = ("canary-beside",)
-"""Files whose label says what is meant; in the others every engine is."""
-each_manifest = pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
-
-
-def attached(path: Path) -> tuple[list[Document], Attached]:
-    documents = read(path.read_text(), path.name)
-    return documents, attach_all(documents, Settings(every=path.stem not in ONLY_LABELLED))
-
-
-def objects(documents: list[Document]) -> list[Any]:
-    return [json.loads(json.dumps(one)) for document in documents for one in document.objects]
-
-
-def flat(documents: list[Document]) -> list[Any]:
-    return [one for document in documents for one in document.objects]
-
-
-def again(text: str) -> list[Document]:
-    return read(text, "again")
+each_manifest = pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 
 
 def workloads(documents: list[Document]) -> Iterator[tuple[Any, Any, Any]]:
@@ -53,17 +34,16 @@ def workloads(documents: list[Document]) -> Iterator[tuple[Any, Any, Any]]:
 
 @each_manifest
 def test_every_engine_is_attached_and_nothing_is_refused(path: Path) -> None:
-    documents, done = attached(path)
+    _, done = attached(path)
 
     assert done.refused == []
-    assert done.workloads == len([*attached_pods(flat(again(written(documents))))]) >= 1
+    assert done.workloads == len([*attached_pods(flat(again(path)))]) >= 1
 
 
 @each_manifest
 def test_what_led_to_the_engine_leads_to_the_sidecar_of_every_pod_behind_it_and_that_to_the_engine(path: Path) -> None:
     """By what the sidecar and the engine are told to listen on: this is the walk of a request."""
-    before = read(path.read_text(), path.name)
-    documents = again(written(attached(path)[0]))
+    before, documents = given(path), again(path)
     engines = {}
     for one, kind, place in workloads(documents):
         spec = place.spec_in(one)
@@ -128,28 +108,27 @@ def _numbers_of(targets: list[Any], workload: Any) -> list[int | None]:
 
 @each_manifest
 def test_what_is_taken_out_again_is_what_was_there(path: Path) -> None:
-    documents = again(written(attached(path)[0]))
+    documents = read(text_of(path), "again")
     for document in documents:
         for one in document.objects:
             undone(one)
             document.changed = True
 
-    assert objects(again(written(documents))) == objects(read(path.read_text(), path.name))
+    assert plain(read(written(documents), "back")) == plain(given(path))
 
 
 @each_manifest
 def test_a_second_time_changes_nothing(path: Path) -> None:
-    text = written(attached(path)[0])
-    documents = again(text)
-    attach_all(documents, Settings(every=path.stem not in ONLY_LABELLED))
+    documents = read(text_of(path), "again")
+    attach_all(documents, settings_for(path))
 
-    assert written(documents) == text
+    assert written(documents) == text_of(path)
 
 
 @each_manifest
 def test_a_document_that_is_not_concerned_comes_out_byte_by_byte_and_comments_stay(path: Path) -> None:
     documents, _ = attached(path)
-    text, was = written(documents), path.read_text()
+    text, was = text_of(path), path.read_text()
     untouched = [document.text for document in documents if not document.changed]
     comments = [line.split("#", 1)[1] for line in was.splitlines() if line.lstrip().startswith("#")]
 
@@ -159,17 +138,16 @@ def test_a_document_that_is_not_concerned_comes_out_byte_by_byte_and_comments_st
 
 @each_manifest
 def test_kubernetes_takes_every_object_strictly(path: Path) -> None:
-    documents = again(written(attached(path)[0]))
-    assert {
-        f"{one['kind']} {one['metadata']['name']}": refused(one) for one in objects(documents) if refused(one)
-    } == {}
+    told = {f"{one['kind']} {one['metadata']['name']}": refused(one) for one in plain(again(path))}
+
+    assert {name: why for name, why in told.items() if why} == {}
 
 
 @each_manifest
 def test_no_pod_template_of_others_changes(path: Path) -> None:
     """Pods that were not named are not made anew."""
     documents, _ = attached(path)
-    before = {(one["kind"], one["metadata"]["name"]): one for one in objects(read(path.read_text(), path.name))}
+    before = {(one["kind"], one["metadata"]["name"]): one for one in plain(given(path))}
     changed = [
         (one["kind"], one["metadata"]["name"])
         for one, _, place in workloads(documents)
@@ -182,7 +160,7 @@ def test_no_pod_template_of_others_changes(path: Path) -> None:
 
 @each_manifest
 def test_the_way_out_leads_every_route_to_the_engine_and_the_way_back_to_the_sidecar(path: Path) -> None:
-    documents = again(written(attached(path)[0]))
+    documents = again(path)
     engines = {(ports_of(pods) or (0, 0))[0] for pods in attached_pods(flat(documents))}
     out, cannot = commands(documents, back=False)
     back, _ = commands(documents, back=True)
@@ -191,11 +169,6 @@ def test_the_way_out_leads_every_route_to_the_engine_and_the_way_back_to_the_sid
     assert out or cannot
     for command in out:
         steps = json.loads(command[command.index("'[") + 1 : command.rindex("'")])
-        before = [
-            port
-            for one in objects(read(path.read_text(), path.name))
-            if is_service(one) or is_pool(one)
-            for port in _targets(one)
-        ]
+        before = [port for one in plain(given(path)) if is_service(one) or is_pool(one) for port in _targets(one)]
         assert {step["value"] for step in steps} <= {*engines, *before}
         assert command.startswith("kubectl patch ")

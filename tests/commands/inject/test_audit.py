@@ -10,12 +10,13 @@ from sidecar.commands.doctor.doctor_command import main as doctor
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.audit import Audit, audited
 from sidecar.commands.inject.manifest_text import read, written
+from tests.support.attached import EVERY, again
+from tests.support.kustomize import MANIFESTS
 
 
-MANIFESTS = sorted((Path(__file__).parent / "manifests").glob("*.yaml"))
-CANARY = next(path for path in MANIFESTS if path.stem == "canary-beside").read_text()
-ONE = next(path for path in MANIFESTS if path.stem == "two-services").read_text()
-TURNED = next(path for path in MANIFESTS if path.stem == "redis-beside").read_text()
+CANARY = (MANIFESTS / "canary-beside.yaml").read_text()
+ONE = (MANIFESTS / "two-services.yaml").read_text()
+TURNED = (MANIFESTS / "redis-beside.yaml").read_text()
 
 
 def attached(text: str, **settings: Any) -> str:
@@ -28,10 +29,10 @@ def of(text: str) -> Audit:
     return audited(read(text, "x"))
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_what_inject_writes_has_no_fault(path: Any) -> None:
     """But a policy that lets nothing in that is known to scrape, which is named."""
-    found = of(attached(path.read_text(), every=path.stem != "canary-beside"))
+    found = audited(again(path))
     closed = path.stem == "extra-init-container"
 
     assert [said for said, _ in found.faults] == [CLOSED] * closed
@@ -117,7 +118,7 @@ def test_the_doctor_names_a_closed_port_and_a_file_of_an_odd_shape(
 ) -> None:
     """It said that all is attached, and of an odd shape a traceback."""
     file, odd = tmp_path / "closed.yaml", tmp_path / "odd.yaml"
-    text = attached(next(path for path in MANIFESTS if path.stem == "extra-init-container").read_text(), every=True)
+    text = attached((MANIFESTS / "extra-init-container.yaml").read_text(), every=True)
     file.write_text(text)
     odd.write_text(text.replace("ingress: [", "ingress: 3 # ["))
     asked = "--sidecar.url=http://127.0.0.1:1"

@@ -12,11 +12,10 @@ from sidecar.cli import main
 from sidecar.commands.inject.attaching import Settings, attach_all
 from sidecar.commands.inject.kustomize_component import component
 from sidecar.commands.inject.manifest_text import read, written
+from tests.support.attached import EVERY, ONLY_LABELLED
 from tests.support.kustomize import IMAGE, MANIFESTS, Objects, built, keyed, made
 
 
-EVERY = sorted(MANIFESTS.glob("*.yaml"))
-ONLY_LABELLED = ("canary-beside",)
 ONE = (MANIFESTS / "stateful-set.yaml").read_text()
 
 

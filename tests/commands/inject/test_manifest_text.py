@@ -69,6 +69,17 @@ def test_json_stays_json(said: dict[str, Any]) -> None:
         assert document.written() == json.dumps(document.root, indent=indent, ensure_ascii=False) + "\n"
 
 
+def test_json_stays_json_in_a_stream_too() -> None:
+    """Beside YAML, which keeps its comments."""
+    text = '---\n{\n    "kind": "X",\n    "a": [\n        1\n    ]\n}\n---\nkind: Y  # why\n'
+    documents = read(text, "x")
+    for document in documents:
+        for one in document.objects:
+            one["kind"], document.changed = f"{one['kind']}2", True
+
+    assert written(documents) == text.replace("X", "X2").replace("Y  #", "Y2 #")
+
+
 def test_a_change_keeps_comments_order_quotes_and_indentation() -> None:
     text = "b: 'x'  # b\n# above a\na:\n- one: 0644\n  two: yes\nkind: A\n"
     (document,) = read(text, "x.yaml")

@@ -11,7 +11,9 @@ import json
 import random
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,15 +23,14 @@ from sidecar.cli import main
 from sidecar.commands.inject.bypassing import commands
 from sidecar.commands.inject.manifest_text import read
 from sidecar.commands.inject.workload_kinds import DYNAMO, POD_KINDS, Led, PodKind
+from tests.support.attached import EVERY, ONLY_LABELLED
 from tests.support.imports import CHECKOUT
 from tests.support.kustomize import MANIFESTS
 from tests.support.rollouts import Objects, Template, applied, engines_port, instants, reached, routes, templates
 
 
-EVERY = sorted(MANIFESTS.glob("*.yaml"))
 BEFORE = sorted((Path(__file__).parent / "attached_before").glob("*.yaml"))
 """The output of the tree 7628e029 of 1 December 2026 of the manifests with the same names: with turned Services, and names that went along."""
-ONLY_LABELLED = ("canary-beside",)
 IN_STEPS = ("redis-beside",)
 """TGI listens on port 80, where the sidecar may not."""
 
@@ -50,13 +51,17 @@ def played(command: str, text: str, folder: Path, *flags: str) -> list[Objects]:
     return [objects_of(path.read_text()) for path in sorted((folder / "out").glob("*/manifests.yaml"))]
 
 
-def injected(path: Path, folder: Path, text: str = "") -> list[Objects]:
+@cache
+def injected(path: Path) -> list[Objects]:
+    """Once in a process: no test changes them."""
     every = [] if path.stem in ONLY_LABELLED else ["--all"]
-    return played("inject", text or path.read_text(), folder, *every, "--image=r.example.com/s:1")
+    with TemporaryDirectory() as folder:
+        return played("inject", path.read_text(), Path(folder) / "in", *every, "--image=r.example.com/s:1")
 
 
 def text_of(objects: Objects) -> str:
-    return yaml.safe_dump_all(objects)
+    """Documents in JSON, which are read fast; the manifests above are YAML."""
+    return "---\n".join(f"{json.dumps(one)}\n" for one in objects)
 
 
 def lost(
@@ -91,10 +96,10 @@ IN_ANY_WAY = ("sidecar", "engine")
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
-def test_going_in_loses_no_pod_and_goes_back_by_the_same_way(path: Path, tmp_path: Path) -> None:
+def test_going_in_loses_no_pod_and_goes_back_by_the_same_way(path: Path) -> None:
     """Back: the files of before, folder by folder in the other order; and where one step was enough, `kubectl rollout undo`, which is the pods alone."""
     before = objects_of(path.read_text())
-    steps = injected(path, tmp_path / "in")
+    steps = injected(path)
     through = IN_ANY_WAY if len(steps) > 1 else THROUGH
     after: Objects = before
     for step in steps:
@@ -114,7 +119,7 @@ def test_going_in_loses_no_pod_and_goes_back_by_the_same_way(path: Path, tmp_pat
 def test_going_out_loses_no_pod_and_leaves_what_was_there(path: Path, tmp_path: Path) -> None:
     before = objects_of(path.read_text())
     after: Objects = before
-    for step in injected(path, tmp_path / "in"):
+    for step in injected(path):
         after = applied(after, step)
     steps = played("uninject", text_of(after), tmp_path / "out")
     there: Objects = after
@@ -148,9 +153,9 @@ def test_what_an_earlier_tree_attached_is_taken_back_in_a_safe_order(path: Path,
 
 
 @pytest.mark.parametrize("path", BEFORE, ids=lambda path: path.stem)
-def test_a_pipeline_that_injects_anew_what_an_earlier_tree_attached_loses_no_pod(path: Path, tmp_path: Path) -> None:
+def test_a_pipeline_that_injects_anew_what_an_earlier_tree_attached_loses_no_pod(path: Path) -> None:
     """The cluster is as that tree left it; the pipeline has the user's own files. Pods of then may be asked past their sidecar for as long as they live."""
-    steps = injected(MANIFESTS / path.name, tmp_path / "in")
+    steps = injected(MANIFESTS / path.name)
     cluster = objects_of(path.read_text())
 
     assert lost(cluster, steps, IN_ANY_WAY, leads_first=True) == set()
@@ -173,8 +178,8 @@ def asked_by_probes(pod: Template) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
-def test_the_engines_own_probes_ask_the_engine_and_never_the_proxy(path: Path, tmp_path: Path) -> None:
-    for step in injected(path, tmp_path / "in"):
+def test_the_engines_own_probes_ask_the_engine_and_never_the_proxy(path: Path) -> None:
+    for step in injected(path):
         for pod in templates(step):
             if pod.sidecar is not None:
                 assert {port for _, port in asked_by_probes(pod)} <= {engines_port(pod.engine)}
