@@ -17,6 +17,7 @@ from sidecar.engines.probe.state_names import Count
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.registry import Metrics
 from sidecar.metrics.text_page import slices
+from sidecar.observe.request_record import RequestRecord
 from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import End
 from sidecar.serving import Serving
@@ -221,8 +222,9 @@ def test_an_engine_that_stops_in_the_middle_of_its_work_is_told_by_every_probe_o
             found.append((beside.ready()[0], not beside.engine_progress().proven, beside.healthy()[0], up))
             if seconds == 60:
                 labels = RequestLabels("other", "chat", "unknown")
-                serving.slo.received("a", clock(), labels, streaming=True, prompt_tokens=None)
-                serving.slo.output("a", 1, clock())
+                request = RequestRecord()
+                serving.slo.received(request, clock(), labels, streaming=True, prompt_tokens=None)
+                serving.slo.output(request, 1, clock())
         beside.engine_side.state.on_restart()
         found.append(
             (

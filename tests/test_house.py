@@ -267,6 +267,7 @@ TESTED_THROUGH = {
     "metrics/": "metrics/test_catalogue.py",
     "metrics/target_labels.py": "alert_rules/test_lint.py",
     "observe/instruments.py": "observe/test_request.py",
+    "observe/request_record.py": "observe/test_evidence.py",
     "otlp/limits.py": "otlp/test_intake.py",
     "otlp/received.py": "otlp/test_protobuf.py",
     "proxy/answering.py": "proxy/test_relay.py",

@@ -264,7 +264,6 @@ def test_who_waits_in_vain_votes_all_the_same(how: str) -> None:
         tick(walk, 120.0)
 
     assert votes(walk) == {"ttft": "unattributed", "tpot": "decode"}
-    assert walk.slo._closing == {}
 
 
 # --- a reload ------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ knows requests as the wire shows them, and reports if there are any; it refuses 
 (`product.py`), the true phases, the fault and the truth.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from math import exp
 from random import Random
@@ -29,6 +30,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.observe.engine_state import EngineStateRecorder
 from sidecar.observe.estimates import Estimates
 from sidecar.observe.instruments import Instruments
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.roots import Roots
 from sidecar.pod.costs.prefill_cost import lengths_of
 from sidecar.timeline.events import Usage
@@ -76,6 +78,7 @@ class Process:
         self._recorder = instruments.recorder
         self._in_flight = instruments.in_flight
         self._slo = instruments.slo
+        self._records: dict[int, RequestRecord] = defaultdict(RequestRecord)
         self._estimates = cast("Estimates", instruments.estimates)
         self._lengths = PromptLengthEstimator(BUCKETS, instruments.slo.tokens_per_byte)
         self._state = EngineStateRecorder(self.metrics)
@@ -119,7 +122,7 @@ class Process:
         self._in_flight.enter(number, labels, at)
         self._estimates.arrived(number, at, streaming=request.streaming)
         tokens = self._lengths.tokens(request.model, text) if stated is None else float(stated)
-        self._slo.received(number, at, labels, streaming=request.streaming, prompt_tokens=tokens)
+        self._slo.received(self._records[number], at, labels, streaming=request.streaming, prompt_tokens=tokens)
 
     def read(self, request: Request, which: int, at: float) -> None:
         """Read number `which`, from 0, brought output."""
@@ -134,17 +137,17 @@ class Process:
             gap(0.0)
         self._per_read[request.lane](count)
         self._estimates.spoke(number, at)
-        self._slo.output(number, count, at)
+        self._slo.output(self._records[number], count, at)
 
     def paused(self, number: int, at: float) -> None:
         """Reading stopped because of the client of this request."""
         self.now = at
-        self._slo.paused(number, at)
+        self._slo.paused(self._records[number], at)
 
     def resumed(self, number: int, at: float) -> None:
         """Reading goes on."""
         self.now = at
-        self._slo.resumed(number, at)
+        self._slo.resumed(self._records[number], at)
 
     def ended(self, request: Request, at: float) -> None:
         """The request is over, in any way."""
@@ -171,7 +174,7 @@ class Process:
             cancelled_in=request.cancelled_in,
             prompt_lengths=lengths,
             estimate=prefill,
-            key=number,
+            key=self._records.pop(number, None) or RequestRecord(),
         )
         in_band = self._mode is Mode.REPORTS and request.report is not None and request.report_late_seconds == 0
         self._settlement.ended(account, _report(request) if in_band else None, _keys(request), None, at=at)

@@ -4,10 +4,10 @@ Knows labels from closed sets, instants and phases. Refuses free text of a clien
 capped.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -150,8 +150,8 @@ class Account(msgspec.Struct, frozen=True):
     """Bytes of its body that may be prompt text; None if they say nothing of its length (`classify/found.py`)."""
     estimate: Estimate | None = None
     """The estimator's prefill; used only if there is no report, else compared with the report."""
-    key: Hashable = None
-    """Distinguishes requests between their end and the close of their ledger; not used for anything else."""
+    key: Any = None
+    """The request's record while it ran (`observe/request_record.py`), until its ledger is closed; not used for anything else."""
     finish: Finish = NO_FINISH
     """The finish reason that the answer states, of several choices the first one."""
     teaches: bool = True

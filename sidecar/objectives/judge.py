@@ -242,8 +242,24 @@ class Case:
     """Instant after which it has missed the first objective of its kind of answer; infinite without one, and after the
     first token."""
     tokens: TokenDeadlines | None = None
+    gaps: TokenDeadlines | None = None
+    """`tokens`, if its stream has begun and has an objective for its longest gap."""
     key: Hashable = None
-    """Set by the judge that it is given to."""
+    """Identifies the request where the judge asks whether its stream stood still."""
+
+    def paused(self, at: float) -> None:
+        """The sidecar stops reading the engine for this request: its client does not take what it gets."""
+        if self.tokens is not None:
+            self.tokens.paused(at)
+        else:
+            self.paused_at = at
+
+    def resumed(self, at: float) -> None:
+        """The sidecar reads the engine for this request again."""
+        if self.tokens is not None:
+            self.tokens.resumed(at)
+        else:
+            self.paused_at = inf
 
     def timed(self, objective: Objective, until_at: float) -> tuple[float, float]:
         """Beginning and end of the time that an objective measures. `until_at`: the end, if no earlier one is known."""
@@ -282,35 +298,33 @@ class Judge:
         self._stood = stood
         self._decided = decided
         self._unjudged = unjudged
-        self._cases: dict[Hashable, Case] = {}
+        self._open = 0
+        """Cases that are not over."""
         self._due: list[tuple[float, int, Objective, Case]] = []
         self._order = 0
         self.overdue: dict[Case, None] = {}
         """Streamed requests past their TTFT threshold with no token yet."""
-        self.gaps: dict[Hashable, TokenDeadlines] = {}
+        self.watched = 0
         """Streams that have begun and have an objective for their longest gap."""
 
     def __len__(self) -> int:
-        return len(self._cases)
+        return self._open
 
-    def received(self, key: Hashable, case: Case) -> None:
-        """A request was received whole. It is not kept if its lane has no objectives."""
+    def received(self, case: Case) -> bool:
+        """A request was received whole. Returns whether it is judged: False if its lane has no objectives."""
         aims = case.aims
         if aims.ttft is None and aims.tpot is None and aims.e2e is None and aims.stall is None:
-            return
-        case.key = key
-        self._cases[key] = case
+            return False
+        self._open += 1
         if case.streaming is not None:
             self._expect(case, TTFT if case.streaming else E2E)
+        return True
 
-    def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
+    def answering(self, case: Case, at: float, *, streaming: bool | None) -> None:
         """The head of an answer shows whether it is a stream; None: the instants of its tokens cannot be observed.
 
         Objectives that do not apply to such an answer are dropped, unless they have been missed by now.
         """
-        case = self._cases.get(key)
-        if case is None:
-            return
         if case.due_at < at:
             self._passed(case)
         if streaming is not None and case.streaming is streaming:
@@ -326,48 +340,16 @@ class Judge:
         if streaming is not None:
             self._expect(case, TTFT if streaming else E2E)
 
-    def output(self, key: Hashable, at: float, events: int) -> None:
+    def output(self, case: Case, at: float, events: int) -> None:
         """Output events of a stream were read together."""
-        case = self._cases.get(key)
-        if case is None:
-            return
         if case.first_token_at is None:
             self._first_token(case, at)
         if case.tokens is not None:
             case.tokens.output(at, events)
 
-    def paused(self, key: Hashable, at: float) -> None:
-        """The sidecar stops reading the engine for this request: its client does not take what it gets."""
-        case = self._cases.get(key)
-        if case is not None and case.tokens is not None:
-            case.tokens.paused(at)
-        elif case is not None:
-            case.paused_at = at
-
-    def resumed(self, key: Hashable, at: float) -> None:
-        """The sidecar reads the engine for this request again."""
-        case = self._cases.get(key)
-        if case is not None and case.tokens is not None:
-            case.tokens.resumed(at)
-        elif case is not None:
-            case.paused_at = inf
-
-    def finished(self, key: Hashable, at: float) -> None:
-        """The client has the whole answer, or the engine has sent it. A second call changes nothing."""
-        gaps = self.gaps.get(key)
-        if gaps is not None:
-            gaps.finished(at)
-
-    def ends(self, key: Hashable, at: float) -> None:
+    def ends(self, case: Case, at: float) -> None:
         """The request is about to be over: decide whether its stream has stood still, while the other streams are known."""
-        case = self._cases.get(key)
-        if case is not None:
-            self._stood_still(case, at)
-
-    def deadlines_of(self, key: Hashable) -> TokenDeadlines | None:
-        """The token deadlines of a request, after its first token; None if it has none."""
-        case = self._cases.get(key)
-        return None if case is None else case.tokens
+        self._stood_still(case, at)
 
     def tick(self, at: float) -> bool:
         """Decide objectives with a passed deadline: a request that still waits has missed. True: more are due."""
@@ -383,17 +365,16 @@ class Judge:
                     self._miss(case, objective)
         return bool(due) and due[0][0] < at
 
-    def ended(self, key: Hashable, account: Account, at: float) -> Case | None:
-        """The request is over: decide all its remaining objectives. Returns None if it has no objectives."""
-        case = self._cases.pop(key, None)
-        if case is None:
-            return None
+    def ended(self, case: Case, account: Account, at: float) -> None:
+        """The request is over: decide all its remaining objectives. Call it once for each case that is judged."""
+        self._open -= 1
         if case.due_at < at:
             self._passed(case)
         if self.overdue:
             self.overdue.pop(case, None)
-        if case.aims.stall is not None:
-            self.gaps.pop(key, None)
+        if case.gaps is not None:
+            case.gaps = None
+            self.watched -= 1
         outcome = account.outcome
         if outcome is ENDED_WELL:
             self._ended_well(case, account, at)
@@ -402,21 +383,22 @@ class Judge:
         case.decided.setdefault(TTFT, False)
         case.decided.setdefault(E2E, False)
         case.decided.setdefault(STALL, False)
-        if len(self._due) > FEW_DUE + 2 * len(self._cases):
+        if len(self._due) > FEW_DUE + 2 * self._open:
             self._sweep()
-        return case
 
-    def stated(self, key: Hashable, case: Case, answered_at: float) -> None:
+    def stated(self, case: Case, answered_at: float) -> bool:
         """A request that ended well is known as a whole, from its engine's span; `ended` comes next. Its gaps are not known, so nothing is
-        said of a stall. `case`: with its first token. `answered_at`: its last one.
+        said of a stall. `case`: with its first token. `answered_at`: its last one. Returns whether it is judged.
         """
-        self.received(key, case)
+        if not self.received(case):
+            return False
         case.due_at = inf
         ttft, e2e = case.aims.ttft, case.aims.e2e
         if ttft is not None and case.first_token_at is not None:
             self._came(case, TTFT, ttft, case.first_token_at)
         if e2e is not None:
             self._came(case, E2E, e2e, answered_at)
+        return True
 
     def _sweep(self) -> None:
         """Remove deadlines of ended requests: they decide nothing, and long thresholds would keep hours of them."""
@@ -490,7 +472,8 @@ class Judge:
             first_due_at, pace_seconds = case.received_at + ttft.threshold_seconds, tpot.threshold_seconds
         stood = partial(self._stood, case.key)
         gaps = TokenDeadlines(first_due_at, pace_seconds, stall.threshold_seconds, stood)
-        self.gaps[case.key] = case.tokens = gaps
+        case.gaps = case.tokens = gaps
+        self.watched += 1
         gaps.began_at = at
         if case.paused_at < inf:
             gaps.paused(case.paused_at)

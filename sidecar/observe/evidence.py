@@ -17,6 +17,7 @@ from sidecar.metrics.registry import Family, Metrics
 from sidecar.objectives.attribution import FEWEST_PASSED_BY, SecondOutput
 from sidecar.objectives.judge import Stood
 from sidecar.objectives.whole_answers import WholeAnswers
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.step_costs import StepCosts
 from sidecar.pod.costs.prefill_cost import IN_BYTES, IN_TOKENS, Length
 from sidecar.pod.costs.prefill_work import FirstToken, PrefillWork
@@ -66,9 +67,6 @@ class Evidence:
         self.steps = StepCosts(metrics)
         self._rebuilt = self.steps.rebuilt
         self._dropped = metrics.counter(DROPPED_TOTAL).child("observer_error")
-        self._seen: dict[Hashable, FirstToken] = {}
-        self.second_outputs: dict[Hashable, SecondOutput] = {}
-        """The second output of each request that has had one and is not over."""
         self._own = metrics.counter(c.PREFILL_OWN_SECONDS_TOTAL)
         self._expected = metrics.counter(c.PREFILL_EXPECTED_SECONDS_TOTAL)
         self._silent = metrics.gauge(c.ENGINE_SILENCE_SECONDS).child()
@@ -80,7 +78,7 @@ class Evidence:
 
     def received(
         self,
-        key: Hashable,
+        record: RequestRecord,
         labels: RequestLabels,
         prompt_tokens: float | None,
         at: float,
@@ -101,10 +99,10 @@ class Evidence:
         if self._rebuilt.last_at > self._heard_at:
             self._catch_up()
         if several:
-            self.steps.seen.received(key)
-        self.steps.received(key, labels.lane, prompt_tokens, streaming=streaming)
+            self.steps.seen.received(record)
+        self.steps.received(record, labels.lane, prompt_tokens, streaming=streaming)
         self._silence.received(
-            key,
+            record,
             at,
             streaming=streaming,
             cost_seconds=None
@@ -115,7 +113,7 @@ class Evidence:
             whole=labels.lane in self._whole.expected,
             pauses=pauses,
         )
-        self._work.received(key)
+        self._work.received(record)
 
     def _cost_seconds(self, model: str, tokens: float | None, text_bytes: int | None) -> float | None:
         """Seconds of the prefill of such a prompt alone, or seconds that it takes at most; None where no cost was ever known."""
@@ -137,66 +135,64 @@ class Evidence:
         longest, seconds = told
         return max(BATCH_SECONDS, seconds if length <= longest else seconds * length / longest)
 
-    def output(self, key: Hashable, at: float, events: int) -> None:
+    def output(self, record: RequestRecord, at: float, events: int) -> None:
         """`events` output events of this request were read."""
         if self._rebuilt.last_at > self._heard_at:
             self._catch_up()
-        seen = self._seen.get(key)
+        seen = record.first_token
         if seen is not None:
-            if key not in self.second_outputs:
-                self.second_outputs[key] = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(key))
-            stream = self.stream_of(key)
+            if record.second_output is None:
+                record.second_output = SecondOutput(at - seen.first_token_at, self._rebuilt.passed_by(record))
+            stream = self.stream_of(record)
             if stream is None:
                 self._silence.spoke(at)
             else:
                 stream.spoke(at, events)
             return
-        self._rebuilt.began(key, at, events)
-        seen = self._work.first_token(key, at)
-        if seen is not None:
-            self._seen[key] = seen
-        self._silence.began(key, at)
+        self._rebuilt.began(record, at, events)
+        record.first_token = self._work.first_token(record, at)
+        self._silence.began(record, at)
         self._heard_at = max(self._heard_at, at)
 
-    def stream_of(self, key: Hashable) -> Stream | None:
+    def stream_of(self, record: RequestRecord) -> Stream | None:
         """The stream that is told of this request's further output, after its second; else None."""
-        return self._rebuilt.stream(key) if key in self.second_outputs else None
+        return None if record.second_output is None else self._rebuilt.stream(record)
 
-    def answering(self, key: Hashable, at: float, *, streaming: bool) -> None:
+    def answering(self, record: RequestRecord, at: float, *, streaming: bool) -> None:
         """The response head came. `streaming`: output will be seen as it comes."""
         if self._rebuilt.last_at > self._heard_at:
             self._catch_up()
-        self._rebuilt.answering(key, seen=streaming)
-        self._silence.answering(key, at, streaming=streaming)
+        self._rebuilt.answering(record, seen=streaming)
+        self._silence.answering(record, at, streaming=streaming)
 
-    def finished(self, key: Hashable, at: float) -> None:
+    def finished(self, record: RequestRecord, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
         if self._rebuilt.last_at > self._heard_at:
             self._catch_up()
-        self._silence.left(key, at)
-        self._rebuilt.left(key, answered=True)
-        self._work.left(key, at)
+        self._silence.left(record, at)
+        self._rebuilt.left(record, answered=True)
+        self._work.left(record, at)
         if self.steps.seen.several:
-            self.steps.seen.left(key)
+            self.steps.seen.left(record)
 
-    def paused(self, key: Hashable, at: float) -> None:
+    def paused(self, record: RequestRecord, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
         self._catch_up()
-        self._silence.paused(key, at)
-        self._rebuilt.paused(key, paused=True)
+        self._silence.paused(record, at)
+        self._rebuilt.paused(record, paused=True)
 
-    def resumed(self, key: Hashable, at: float) -> None:
+    def resumed(self, record: RequestRecord, at: float) -> None:
         """Reading from the engine goes on."""
         self._catch_up()
-        self._silence.resumed(key, at)
-        self._rebuilt.paused(key, paused=False)
+        self._silence.resumed(record, at)
+        self._rebuilt.paused(record, paused=False)
 
-    def ended(self, account: Account, at: float) -> None:
+    def ended(self, record: RequestRecord, account: Account, at: float) -> None:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
-        self.second_outputs.pop(account.key, None)
+        record.second_output = None
         if account.outcome is ENDED_WELL:
-            if account.key in self._work:  # else the end of the engine's answer was told
-                self.finished(account.key, at)
+            if record in self._work:  # else the end of the engine's answer was told
+                self.finished(record, at)
             if account.streaming:
                 held_tokens = held_back(account.marks)
                 if held_tokens:
@@ -204,18 +200,18 @@ class Evidence:
                 self._whole.answered(account.labels.lane, whole=held_tokens > 0)
         else:
             self._catch_up()
-            self._silence.given_up(account.key, at)
-            self._rebuilt.left(account.key, answered=False)
-            self._work.left(account.key, at)
-            self.steps.seen.left(account.key)
-            self._seen.pop(account.key, None)
+            self._silence.given_up(record, at)
+            self._rebuilt.left(record, answered=False)
+            self._work.left(record, at)
+            self.steps.seen.left(record)
+            record.first_token = None
 
-    def settled(self, account: Account, *, learn: bool) -> None:
+    def settled(self, record: RequestRecord, account: Account, *, learn: bool) -> None:
         """The request's ledger is closed. `learn`: objectives are being met now, so it may become a sample."""
         usage = account.marks.usage
         if usage is not None:
             self.steps.answered(account.labels.lane, usage.prompt_tokens, usage.cached_tokens, learn=learn)
-        seen = self._seen.pop(account.key, None)
+        seen, record.first_token = record.first_token, None
         if usage is None or usage.prompt_tokens is None or seen is None or not first_token_seen(account.marks):
             return
         prefill = _prefill(account, usage.prompt_tokens - (usage.cached_tokens or 0), seen)
@@ -227,14 +223,14 @@ class Evidence:
             self._own.of[account.labels].inc(work.own_seconds)
             self._expected.of[account.labels].inc(work.expected_seconds)
 
-    def stated(self, account: Account) -> None:
+    def stated(self, record: RequestRecord, account: Account) -> None:
         """A request is known as a whole, from its engine's span; `settled` comes next."""
         ledger, first_token_at = account.ledger, account.marks.first_token_at
         if ledger is None or first_token_at is None:
             return
         for share in ledger.shares:
             if share.phase is _PREFILL:
-                self._seen[account.key] = self._work.stated(first_token_at - share.seconds, first_token_at)
+                record.first_token = self._work.stated(first_token_at - share.seconds, first_token_at)
 
     def forget(self) -> None:
         """The engine process was replaced. What steps and prompts cost stays, so that the new process is compared with the old one."""

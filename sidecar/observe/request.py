@@ -35,6 +35,7 @@ from sidecar.metrics.vocabulary import NotAsked
 from sidecar.objectives.judge import UnknownLength
 from sidecar.observe.beside import Beside, Decoding
 from sidecar.observe.record import Recorder
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.response import JSON_BEGINS, StreamedResponse, UndecidedResponse, WholeResponse
 from sidecar.observe.settlement import Settlement
 from sidecar.observe.span_sampling import SpanSampling
@@ -209,8 +210,7 @@ class RequestObserver:
         self._connect_seconds: float | None = None
         self._trace: TraceContext | None = None
         self._minted: Minted | None = None
-        self._key = object()
-        """Identifies this request in the tables of objectives and evidence."""
+        self._record = RequestRecord()
         self._lane_at_length: Callable[[float], str] | None = None
         """The lane that a prompt of so many tokens would have; only where rules ask for its length."""
         self._asked_for_usage = self._refused = self._passes = self._arrived = self._blinded = False
@@ -384,13 +384,13 @@ class RequestObserver:
             return
         self._arrived = True
         if not self._teaches:
-            self._instruments.slo.encodes(self._key, received_at, self._labels)
+            self._instruments.slo.encodes(self._record, received_at, self._labels)
             return
         if self._instruments.estimates is not None:
-            self._instruments.estimates.arrived(self._key, received_at, streaming=self._peek.stream is True)
+            self._instruments.estimates.arrived(self._record, received_at, streaming=self._peek.stream is True)
         seen = self._peek
         self._instruments.slo.received(
-            self._key,
+            self._record,
             received_at,
             self._labels,
             seen.text_bytes,
@@ -433,7 +433,7 @@ class RequestObserver:
                     self._stream.finish(at)
                 self._timeline.ended(at)
                 if not self._refused:  # a server may refuse requests while its engine hangs: that is no sign of life
-                    self._instruments.slo.finished(self._key, at)
+                    self._instruments.slo.finished(self._record, at)
             case Mark.FLUSHED:
                 self._timeline.flushed_at = at
             case _:
@@ -456,11 +456,11 @@ class RequestObserver:
             case Mark.PAUSED:
                 self._timeline.paused(at)
                 self._instruments.in_flight.held(self)
-                self._instruments.slo.paused(self._key, at)
+                self._instruments.slo.paused(self._record, at)
             case Mark.RESUMED:
                 self._timeline.resumed(at)
                 self._instruments.in_flight.flows(self)
-                self._instruments.slo.resumed(self._key, at)
+                self._instruments.slo.resumed(self._record, at)
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -496,7 +496,7 @@ class RequestObserver:
         else:
             self._instruments.recorder.dropped("unknown_stream")
         unread = self._streaming and self._stream is None
-        self._instruments.slo.answering(self._key, at, streaming=None if unread else self._streaming)
+        self._instruments.slo.answering(self._record, at, streaming=None if unread else self._streaming)
         return self._stream if self._stream is not None and self._stream.cuts else None
 
     def _decide_later(self, content_type: bytes, *, lines: bool, may_cut: bool) -> Cutter | None:
@@ -524,7 +524,7 @@ class RequestObserver:
             self._timeline.error_seen = True  # a page, where the request's format promises JSON or events
         else:
             self._instruments.recorder.dropped("unknown_stream")
-        self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=self._streaming)
+        self._instruments.slo.answering(self._record, self._settlement.clock(), streaming=self._streaming)
         return answer
 
     @property
@@ -543,7 +543,7 @@ class RequestObserver:
             reader,
             self._timeline,
             instruments.slo,
-            self._key,
+            self._record,
             per_read=instruments.recorder.per_read[self._labels],
             estimator=None if instruments.estimates is None else instruments.estimates.estimator,
             began=self._began,
@@ -565,7 +565,7 @@ class RequestObserver:
         """Tokens are no longer seen: because of that no deadline may count as missed, no silence as the engine's."""
         self._let_go()
         self._arrived = self._blinded = True  # deadlines that have not started yet never start
-        self._instruments.slo.answering(self._key, self._settlement.clock(), streaming=None)
+        self._instruments.slo.answering(self._record, self._settlement.clock(), streaming=None)
 
     def close(self, at: float, end: End) -> None:
         """The request is over: determine its one outcome, and hand on its one account."""
@@ -614,7 +614,7 @@ class RequestObserver:
             text_bytes=peek.text_bytes,
             prompt_lengths=lengths,
             estimate=estimate,
-            key=self._key,
+            key=self._record,
             finish=timeline.finish,
             teaches=self._teaches,
             is_empty=self._teaches and read and not self._blinded and marks.is_silent,
@@ -741,7 +741,7 @@ class RequestObserver:
         if failure is Failure.ENGINE_REFUSED:
             estimates.forget()  # no process listens there any more: the next one that answers is another process
         ok = outcome is ENDED_WELL and self._streaming is True and self._engine.speaks.is_estimated
-        return estimates.ended(self._key, self._labels, lengths, marks, ok=ok)
+        return estimates.ended(self._record, self._labels, lengths, marks, ok=ok)
 
     def _bucket(self) -> str:
         """The prompt bucket: by the engine's count, else an estimate, once enough prompts of the model were counted."""

@@ -5,13 +5,14 @@ Only where something is cut out that the sidecar asked for, `cut` parses each pi
 reports the events afterwards.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from sidecar.budgets.budgets import Budget
 from sidecar.engines.estimator import Estimator
 from sidecar.metrics.children import HistogramChild
 from sidecar.objectives.judge import TokenDeadlines
 from sidecar.observe.report_cut import ReportCut
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.slo_counters import Slo
 from sidecar.observe.usage_chunk import UsageCut
 from sidecar.pod.costs.steps import Stream
@@ -40,7 +41,7 @@ class StreamedResponse:
         reader: EventReader,
         timeline: Timeline,
         slo: Slo,
-        key: Hashable,
+        record: RequestRecord,
         *,
         per_read: HistogramChild,
         estimator: Estimator | None,
@@ -63,7 +64,7 @@ class StreamedResponse:
         self.cuts = usage_cut is not None or cuts_report is not None
         self._timeline = timeline
         self._slo = slo
-        self._key = key
+        self._record = record
         self._per_read = per_read
         self._estimator = estimator
         self._began = began
@@ -117,7 +118,7 @@ class StreamedResponse:
                 self._deadlines.output(at, 1)
             flow.spoke(at, 1)
             if self._estimator is not None:
-                self._estimator.spoke(self._key, at)
+                self._estimator.spoke(self._record, at)
         elif stream_events:
             self._read(at, stream_events)
 
@@ -135,8 +136,10 @@ class StreamedResponse:
             if stream_event.done:
                 self.done = True
                 self._timeline.done(at)
-                if self._slo.gaps:
-                    self._slo.done(self._key, at)
+                # The engine may hold the message open behind its own end mark, and nothing stands still.
+                case = self._record.case
+                if case is not None and case.gaps is not None:
+                    case.gaps.finished(at)
         if self._awaits_output:
             self._quiet_events += len(stream_events)
             many = self._quiet_events > MOST_QUIET_EVENTS
@@ -148,15 +151,15 @@ class StreamedResponse:
         self._awaits_output = False
         self._per_read.observe(events)
         if self._flow is None:
-            self._slo.output(self._key, events, at)
-            self._flow, self._deadlines = self._slo.flow_of(self._key)
+            self._slo.output(self._record, events, at)
+            self._flow, self._deadlines = self._slo.flow_of(self._record)
             self._began()
         else:
             if self._deadlines is not None:
                 self._deadlines.output(at, events)
             self._flow.spoke(at, events)
         if self._estimator is not None:
-            self._estimator.spoke(self._key, at)
+            self._estimator.spoke(self._record, at)
 
 
 class WholeResponse:

@@ -6,7 +6,7 @@ Nothing here may affect traffic: an error is counted as `observer_error`.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from sidecar.ledger.account import Account
@@ -20,6 +20,7 @@ from sidecar.objectives.objective import STALL, Aim, Aims, Objective, Objectives
 from sidecar.objectives.stall import blame_of_stall, stall_of
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.missed_seconds import MissedSeconds
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.roots import Roots
 from sidecar.pod.costs.steps import Stream
 from sidecar.pod.costs.tokens_per_byte import TokensPerByte
@@ -45,12 +46,8 @@ class Slo:
         self._evidence = Evidence(metrics, by_spans=by_spans)
         self.estimated = self._evidence.estimated
         self._judge = Judge(self._decided, self._unjudged, self._evidence.stood)
-        self.gaps = self._judge.gaps
-        """Streams that are told of their end mark (`done`), by the key of their requests."""
         self.roots = Roots(metrics, self._evidence, by_spans=by_spans)
         self._long_prompts = self.roots.long_prompts
-        self._closing: dict[Hashable, Case] = {}
-        """Requests that have missed an objective, and whose ledgers are not closed yet."""
         self.learning = Learning()
         self.tokens_per_byte = TokensPerByte()
         self.learners: Mapping[str, Learner] = {
@@ -120,7 +117,7 @@ class Slo:
 
     def received(
         self,
-        key: Hashable,
+        record: RequestRecord,
         at: float,
         labels: RequestLabels,
         text_bytes: int | None = None,
@@ -142,17 +139,17 @@ class Slo:
         if prompt_tokens is not None:
             self._measured.of[labels].inc()
             self._prompt_tokens.of[labels].inc(prompt_tokens)
-            self._long_prompts.received(key, labels.lane, max(1.0, prompt_tokens), at)
+            self._long_prompts.received(record, labels.lane, max(1.0, prompt_tokens), at)
         aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
-        case = Case(labels, aims, at, streaming)
+        case = Case(labels, aims, at, streaming, key=record)
         if unknown is not None and labels.lane not in self.objectives.unknown:
             case.shortest = aims = self.objectives.aims(labels.lane, unknown.shortest)
             case.aims, case.unknown_because = self.objectives.aims(labels.lane, unknown.longest), unknown.because
         if pauses:  # while a tool runs on the server, the stream stands still as it should
             case.aims = Aims(case.aims.ttft, case.aims.tpot, case.aims.e2e, case.aims.shares)
-        self._judge.received(key, case)
+        record.case = case if self._judge.received(case) else None
         self._evidence.received(
-            key,
+            record,
             labels,
             prompt_tokens,
             at,
@@ -164,55 +161,57 @@ class Slo:
             pauses=pauses,
         )
 
-    def encodes(self, key: Hashable, at: float, labels: RequestLabels) -> None:
+    def encodes(self, record: RequestRecord, at: float, labels: RequestLabels) -> None:
         """A request that generates nothing (embeddings, reranking) is complete: it has an objective only where one is configured for it."""
         self._received.of[labels].inc()
         aim = self.objectives.encodes.get(labels.lane)
         if aim is not None:
-            self._judge.received(key, Case(labels, Aims(e2e=aim), at, streaming=False))
+            case = Case(labels, Aims(e2e=aim), at, streaming=False, key=record)
+            record.case = case if self._judge.received(case) else None
 
-    def answering(self, key: Hashable, at: float, *, streaming: bool | None) -> None:
+    def answering(self, record: RequestRecord, at: float, *, streaming: bool | None) -> None:
         """The response head came. `streaming`: the answer is a stream; None: its tokens cannot be seen from now on."""
         self._now = at
-        self._judge.answering(key, at, streaming=streaming)
-        self._evidence.answering(key, at, streaming=streaming is True)
+        if record.case is not None:
+            self._judge.answering(record.case, at, streaming=streaming)
+        self._evidence.answering(record, at, streaming=streaming is True)
 
-    def output(self, key: Hashable, events: int, at: float) -> None:
+    def output(self, record: RequestRecord, events: int, at: float) -> None:
         """`events` output events of a stream were read together."""
         self._now = at
-        self._judge.output(key, at, events)
-        self._evidence.output(key, at, events)
+        if record.case is not None:
+            self._judge.output(record.case, at, events)
+        self._evidence.output(record, at, events)
         if self._long_prompts.open:
-            self._long_prompts.computed(key, at)
+            self._long_prompts.computed(record, at)
 
-    def flow_of(self, key: Hashable) -> tuple[Stream | None, TokenDeadlines | None]:
-        """The receivers that are told of each further output, in place of `output` and its look-up in four tables.
+    def flow_of(self, record: RequestRecord) -> tuple[Stream | None, TokenDeadlines | None]:
+        """The receivers that are told of each further output, in place of `output`.
 
-        No stream: every table has to take in the first output before. No deadlines: the stream's tokens have none.
+        No stream: every part has to take in the first output before. No deadlines: the stream's tokens have none.
         """
-        if key not in self._evidence.second_outputs:
+        if record.second_output is None:
             return None, None
-        return self._evidence.stream_of(key), self._judge.deadlines_of(key)
+        return self._evidence.stream_of(record), None if record.case is None else record.case.tokens
 
-    def paused(self, key: Hashable, at: float) -> None:
+    def paused(self, record: RequestRecord, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
-        self._judge.paused(key, at)
-        self._evidence.paused(key, at)
+        if record.case is not None:
+            record.case.paused(at)
+        self._evidence.paused(record, at)
 
-    def resumed(self, key: Hashable, at: float) -> None:
+    def resumed(self, record: RequestRecord, at: float) -> None:
         """Reading from the engine goes on."""
-        self._judge.resumed(key, at)
-        self._evidence.resumed(key, at)
+        if record.case is not None:
+            record.case.resumed(at)
+        self._evidence.resumed(record, at)
 
-    def done(self, key: Hashable, at: float) -> None:
-        """The client has the API's own end mark: the engine may hold the message open behind it, and nothing stands still."""
-        self._judge.finished(key, at)
-
-    def finished(self, key: Hashable, at: float) -> None:
+    def finished(self, record: RequestRecord, at: float) -> None:
         """The engine has sent the whole answer; the client may still be reading it."""
-        if key in self.gaps:
-            self._judge.finished(key, at)
-        self._evidence.finished(key, at)
+        case = record.case
+        if case is not None and case.gaps is not None:
+            case.gaps.finished(at)
+        self._evidence.finished(record, at)
 
     def tick(self, at: float, *, apart: int = 0) -> bool:
         """Decide the deadlines that have passed; call it at least once a second. Never raises. True: more is due, so call
@@ -229,53 +228,53 @@ class Slo:
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
-    def ended(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+    def ended(self, record: RequestRecord, account: Account, at: float) -> Sequence[Objective]:
         """The request is over. Missed objectives vote now if no ledger will be closed for them. Returns those. Never raises."""
         self._now = at
-        second = self._evidence.second_outputs.get(key)
-        if key in self.gaps:
-            self._contained(self._judge.ends, key, at)
+        second = record.second_output
+        if record.case is not None and record.case.gaps is not None:
+            self._contained(self._judge.ends, record.case, at)
         try:
             if account.teaches:
-                self._evidence.ended(account, at)
+                self._evidence.ended(record, account, at)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
         if self._long_prompts.open:
-            self._long_prompts.computed(key, at)
+            self._long_prompts.computed(record, at)
         try:
             if account.outcome is ENDED_WELL:
                 self.roots.answered(account)
-            return self._ended(key, account, at, second)
+            return self._ended(record, account, at, second)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
             return ()
 
-    def settled(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+    def settled(self, record: RequestRecord, account: Account, at: float) -> Sequence[Objective]:
         """The ledger of a request with outcome ok is closed. Returns the objectives that it missed. Never raises."""
         self._now = at
-        case = self._closing.pop(key, None)
+        case, record.closing = record.closing, None
         if case is not None:
             self._contained(self._settled, case, account)
         try:
             if account.teaches:
-                self._evidence.settled(account, learn=self._teaches)
+                self._evidence.settled(record, account, learn=self._teaches)
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
         return () if case is None else case.missed
 
-    def stated(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+    def stated(self, record: RequestRecord, account: Account, at: float) -> Sequence[Objective]:
         """A request that ended well is known as a whole, from its engine's span. Returns the objectives that it missed. Never raises.
 
         `account`: with its ledger; its instants are before `at`, which is now.
         """
         self._now = at
         try:
-            return self._stated(key, account, at)
+            return self._stated(record, account, at)
         except Exception:  # noqa: BLE001  measuring never breaks the receiver
             self._dropped.inc()
             return ()
 
-    def _stated(self, key: Hashable, account: Account, at: float) -> Sequence[Objective]:
+    def _stated(self, record: RequestRecord, account: Account, at: float) -> Sequence[Objective]:
         labels, marks = account.labels, account.marks
         received_at = marks.accepted_at if marks.received_at is None else marks.received_at
         prompt_tokens = None if marks.usage is None else marks.usage.prompt_tokens
@@ -283,14 +282,15 @@ class Slo:
         if prompt_tokens is not None:
             self._measured.of[labels].inc()
             self._prompt_tokens.of[labels].inc(prompt_tokens)
-            self._long_prompts.received(key, labels.lane, max(1.0, prompt_tokens), received_at)
-            self._long_prompts.computed(key, at if marks.first_token_at is None else marks.first_token_at)
-        self._evidence.stated(account)
+            self._long_prompts.received(record, labels.lane, max(1.0, prompt_tokens), received_at)
+            self._long_prompts.computed(record, at if marks.first_token_at is None else marks.first_token_at)
+        self._evidence.stated(record, account)
         aims = self.objectives.aims(labels.lane, labels.prompt_bucket)
-        case = Case(labels, aims, received_at, streaming=None, first_token_at=marks.first_token_at)
-        self._judge.stated(key, case, at if marks.flushed_at is None else marks.flushed_at)
-        self._ended(key, account, at, None)
-        return self.settled(key, account, at)
+        case = Case(labels, aims, received_at, streaming=None, first_token_at=marks.first_token_at, key=record)
+        if self._judge.stated(case, at if marks.flushed_at is None else marks.flushed_at):
+            record.case = case
+        self._ended(record, account, at, None)
+        return self.settled(record, account, at)
 
     def _contained(self, step: Callable[..., None], *told: object) -> None:
         """Take a step that may fail. What is done for each request is contained where it stands: this takes a call more."""
@@ -299,25 +299,29 @@ class Slo:
         except Exception:  # noqa: BLE001  measuring never breaks traffic
             self._dropped.inc()
 
-    def _ended(self, key: Hashable, account: Account, at: float, second: SecondOutput | None) -> Sequence[Objective]:
+    def _ended(
+        self, record: RequestRecord, account: Account, at: float, second: SecondOutput | None
+    ) -> Sequence[Objective]:
         outcome = account.outcome
         if outcome is not ENDED_WELL and account.marks.received_at is None and account.teaches:
             # The request ended before its body had come, perhaps rejected on arrival: the judge does not know it yet.
             aims = self.objectives.aims(account.labels.lane, account.labels.prompt_bucket)
-            self._judge.received(key, Case(account.labels, aims, at, account.streaming or None))
-        case = self._judge.ended(key, account, at)
+            early = Case(account.labels, aims, at, account.streaming or None, key=record)
+            record.case = early if self._judge.received(early) else None
+        case, record.case = record.case, None
         if case is None:
             if not account.teaches:
                 self._unpromised(account)
             return ()
+        self._judge.ended(case, account, at)
         if case.tokens is not None and case.aims.ttft is not None and case.aims.tpot is not None:
             self._count_deadlines(case.labels, case.tokens)
         if case.missed:
-            self.roots.ended(key, account, case.aims, second)
+            self.roots.ended(record, account, case.aims, second)
         if outcome is not ENDED_WELL:
             self._vote_of_spoiled(case, account, at)
         elif case.missed:
-            self._closing[key] = case
+            record.closing = case
         elif not case.unjudged:
             self._good.of[case.labels].inc()
             usage = account.marks.usage

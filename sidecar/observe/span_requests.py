@@ -25,6 +25,7 @@ from sidecar.ledger.pending import Lost
 from sidecar.ledger.report import KeyedReport, SpanRequest
 from sidecar.ledger.request_labels import OTHER, RequestLabels
 from sidecar.observe.request import Observers
+from sidecar.observe.request_record import RequestRecord
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import ENDED_WELL
 
@@ -121,7 +122,7 @@ class SpanRequests:
             marks=marks,
             ledger=None,
             trace_id=keyed.trace_id,
-            key=object(),
+            key=RequestRecord(),
             notes={"known_from": "span"},
         )
         settlement.stated(account, request, keyed.report, at=at)

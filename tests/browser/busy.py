@@ -19,6 +19,7 @@ from sidecar.metrics.registry import Metrics
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.in_flight import InFlight
 from sidecar.observe.record import Recorder
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.slo_counters import Slo
 from sidecar.pod.liveness.progress import Progress, State
 from sidecar.shutdown import Drained
@@ -75,7 +76,7 @@ class BusyApp:
         self, lane: str = "interactive", bucket: str = "0-512", *, queue: float = 0.1, outcome: Outcome = Outcome.OK
     ) -> None:
         """Play one request from start to end, with `queue` seconds in the queue; the clock stands at its end."""
-        key = object()
+        key = RequestRecord()
         at = self.now
         first = at + queue + 0.25
         labels = RequestLabels(MODEL, lane, bucket)

@@ -14,6 +14,7 @@ from sidecar.ledger.ledger import close_ledger
 from sidecar.ledger.report import EngineReport
 from sidecar.ledger.request_labels import OTHER, UNKNOWN, RequestLabels
 from sidecar.observe.instruments import Instruments
+from sidecar.observe.request_record import RequestRecord
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -68,20 +69,20 @@ def fully_used(config: Config, *, late: bool = False) -> int:
         for closed in (metrics.lanes, metrics.prompt_buckets)
     )
     for labels in map(RequestLabels, *zip(*product(config.engine.models, lanes, lengths), strict=True)):
-        ledger = close_ledger(MARKS, streaming=True, report=REPORT)
-        account = replace(Account(labels, True, Outcome.OK, MARKS, ledger), key=labels)
+        ledger, request = close_ledger(MARKS, streaming=True, report=REPORT), RequestRecord()
+        account = replace(Account(labels, True, Outcome.OK, MARKS, ledger), key=request)
         instruments.in_flight.enter(labels, labels, 1.0)
-        slo.received(labels, 1.1, labels, streaming=True, prompt_tokens=1000.0)
+        slo.received(request, 1.1, labels, streaming=True, prompt_tokens=1000.0)
         recorder.connected(labels, 0.001)
-        slo.answering(labels, 1.9, streaming=True)
-        slo.output(labels, 1, 2.0)
-        slo.output(labels, 4, 3.0)
+        slo.answering(request, 1.9, streaming=True)
+        slo.output(request, 1, 2.0)
+        slo.output(request, 4, 3.0)
         recorder.gaps[labels].observe(0.25)
         recorder.per_read[labels].observe(1)
         recorder.ended(account)
-        slo.ended(labels, account, 3.25)
+        slo.ended(request, account, 3.25)
         recorder.settled(account)
-        slo.settled(labels, account, 3.25)
+        slo.settled(request, account, 3.25)
         instruments.in_flight.leave(labels)
         for seconds, low, high in ((0.25, 0.0, 9.0), (0.75, 0.0, 1e-9), (0.75, 8.0, 9.0)):
             estimates.compare(replace(account, estimate=Estimate(seconds, low, high, "idle")))

@@ -164,6 +164,7 @@ NAMES_ALLOWED = {
     "cli.py": "examples of command lines",
     "config/schema.py": "keys of the config, which are public",
     "commands/diagnose/diagnose_command.py": "examples of command lines",
+    "commands/inject/engine_in_pod.py": "programs of an engine that serve nothing, and images that carry its name and are none",
     "commands/inject/inject_flags.py": "examples of command lines",
     "proxy/forward.py": "a Server header: the road imports no room",
     "commands/simulator": "it simulates one engine, with the names on its page",

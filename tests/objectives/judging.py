@@ -27,6 +27,7 @@ class JudgeHarness:
             lambda key, _began_at, _ended_at, _threshold_seconds: self.stood.get(str(key), Stood.ALONE),
         )
         self.stood: dict[str, Stood] = {}
+        self.cases: dict[str, Case] = {}
 
     def received(
         self,
@@ -39,20 +40,28 @@ class JudgeHarness:
     ) -> None:
         known = longest is None
         case = Case(
-            RequestLabels("m", key, "0-512"), longest or aims, START + at, streaming, shortest=None if known else aims
+            RequestLabels("m", key, "0-512"),
+            longest or aims,
+            START + at,
+            streaming,
+            shortest=None if known else aims,
+            key=key,
         )
-        self.judge.received(key, case)
+        if self.judge.received(case):
+            self.cases[key] = case
 
     def output(self, key: str, at: float, events: int = 1) -> None:
-        self.judge.output(key, START + at, events)
+        if key in self.cases:
+            self.judge.output(self.cases[key], START + at, events)
 
     def answering(self, key: str, at: float, *, streaming: bool | None) -> None:
-        self.judge.answering(key, START + at, streaming=streaming)
+        if key in self.cases:
+            self.judge.answering(self.cases[key], START + at, streaming=streaming)
 
     def paused(self, key: str, at: float, until: float) -> None:
         """Its client does not take what it gets until then."""
-        self.judge.paused(key, START + at)
-        self.judge.resumed(key, START + until)
+        self.cases[key].paused(START + at)
+        self.cases[key].resumed(START + until)
 
     def tick(self, at: float) -> bool:
         return self.judge.tick(START + at)
@@ -79,5 +88,8 @@ class JudgeHarness:
             usage=Usage(completion_tokens=completion),
         )
         account = Account(RequestLabels("m", key, "0-512"), streaming, outcome, marks, None)
-        self.judge.ends(key, START + at)
-        return self.judge.ended(key, account, START + at)
+        case = self.cases.pop(key, None)
+        if case is not None:
+            self.judge.ends(case, START + at)
+            self.judge.ended(case, account, START + at)
+        return case

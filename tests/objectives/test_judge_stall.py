@@ -24,9 +24,16 @@ def begun(aims: Aims = STALLS) -> JudgeHarness:
     return harness
 
 
+def finished(harness: JudgeHarness, at: float) -> None:
+    """The client has the end mark."""
+    gaps = harness.cases["a"].gaps
+    assert gaps is not None
+    gaps.finished(START + at)
+
+
 def well(harness: JudgeHarness, at: float) -> None:
     """The answer ends well."""
-    harness.judge.finished("a", START + at)
+    finished(harness, at)
     harness.ended("a", at, tokens=(0.5, at, 5))
 
 
@@ -90,7 +97,7 @@ def test_the_time_from_the_last_output_to_the_end_is_a_gap(ends: float, missed: 
     """A client that waits for the end stands still as well. Behind the end mark the engine may hold the message open."""
     harness = begun()
 
-    harness.judge.finished("a", START + ends)
+    finished(harness, ends)
     harness.tick(30.0)
     harness.ended("a", 31.0, tokens=(0.5, 0.5, 1))
 
@@ -146,7 +153,7 @@ def test_a_stream_whose_output_is_not_seen_any_more_stands_still_no_more() -> No
 def test_an_answer_that_was_held_back_shows_no_gap() -> None:
     """Its hundred tokens came at one instant: in what time they were made is not known."""
     harness = begun()
-    harness.judge.finished("a", START + 0.6)
+    finished(harness, 0.6)
 
     harness.ended("a", 0.6, tokens=(0.5, 0.5, 100))
 
@@ -193,12 +200,13 @@ def test_a_stream_that_stands_still_behind_such_a_gap_is_a_miss(ends: str) -> No
 @pytest.mark.parametrize("stood", [Stood.ALONE, Stood.ALL])
 def test_a_stall_keeps_whether_other_streams_went_on(stood: Stood) -> None:
     harness = begun()
-    tokens = harness.judge.gaps["a"]
+    tokens = harness.cases["a"].gaps
     harness.stood["a"] = stood
     harness.output("a", 3.0)
     harness.stood["a"] = Stood.WENT_ON
     harness.output("a", 9.0)
 
+    assert tokens is not None
     assert (tokens.alone, tokens.longest_seconds) == (stood is Stood.ALONE, 2.5)
 
 
@@ -209,9 +217,9 @@ def test_a_stall_keeps_whether_other_streams_went_on(stood: Stood) -> None:
 def test_the_pauses_of_the_client_are_taken_off(at: float, missed: bool) -> None:
     """Ten seconds in two pauses, with ticks within and between."""
     harness = begun()
-    harness.judge.paused("a", START + 1.0)
+    harness.cases["a"].paused(START + 1.0)
     harness.tick(4.0)
-    harness.judge.resumed("a", START + 5.0)
+    harness.cases["a"].resumed(START + 5.0)
     harness.tick(5.1)
     harness.paused("a", 5.2, 11.2)
     harness.tick(11.3)
@@ -224,12 +232,12 @@ def test_the_pauses_of_the_client_are_taken_off(at: float, missed: bool) -> None
 
 def test_a_stream_whose_client_does_not_read_is_looked_at_without_end_and_never_missed() -> None:
     harness = begun()
-    harness.judge.paused("a", START + 2.4)
+    harness.cases["a"].paused(START + 2.4)
     for second in range(3, 600):
         assert harness.tick(second) is False
     assert (harness.decided, len(harness.judge._due)) == ([], 1)
 
-    harness.judge.resumed("a", START + 600.0)
+    harness.cases["a"].resumed(START + 600.0)
     harness.tick(600.05)
     assert harness.decided == []
     harness.tick(600.2)
@@ -241,12 +249,12 @@ def test_output_that_was_read_before_a_pause_may_be_told_after_its_beginning() -
     """The first write to the client fills its buffer: the pause is told before the output that began it, twice."""
     harness = JudgeHarness()
     harness.received("a", aims=STALLS)
-    harness.judge.paused("a", START + 0.5)
+    harness.cases["a"].paused(START + 0.5)
     harness.output("a", 0.5)
-    harness.judge.resumed("a", START + 30.0)
-    harness.judge.paused("a", START + 31.0)
+    harness.cases["a"].resumed(START + 30.0)
+    harness.cases["a"].paused(START + 31.0)
     harness.output("a", 31.0)
-    harness.judge.resumed("a", START + 60.0)
+    harness.cases["a"].resumed(START + 60.0)
 
     harness.output("a", 61.5)
     well(harness, 61.6)
@@ -273,7 +281,7 @@ def test_a_stall_is_decided_beside_the_pace_and_hides_no_token_deadline() -> Non
     harness = begun(BOTH)
     for number in range(1, 20):
         harness.output("a", 0.5 + 0.01 * number + (3.0 if number > 10 else 0.0))
-    case = harness.judge._cases["a"]
+    case = harness.cases["a"]
     well(harness, 3.8)
 
     assert case.tokens is not None
@@ -313,13 +321,13 @@ def test_the_longest_gap_is_what_the_instants_say(steps: list[tuple[float, str]]
             stands = 0.0
         elif what == "pause" and paused_at is None:
             paused_at = at
-            harness.judge.paused("a", START + at)
+            harness.cases["a"].paused(START + at)
         elif what == "resume" and paused_at is not None:
             paused_at = None
-            harness.judge.resumed("a", START + at)
+            harness.cases["a"].resumed(START + at)
         if what == "tick" or ticks.random() < 0.3:
             harness.tick(at)
-    tokens = harness.judge._cases["a"].tokens
+    tokens = harness.cases["a"].tokens
     assert tokens is not None
     found = max(tokens.longest_seconds, tokens.gap_seconds(START + at))
     well(harness, at)

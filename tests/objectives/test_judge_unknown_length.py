@@ -66,7 +66,7 @@ def test_the_pace_of_such_a_request_is_judged() -> None:
     harness = JudgeHarness()
     harness.received("a", longest=LONGEST)
     harness.output("a", 30.0)
-    tokens = harness.judge.deadlines_of("a")
+    tokens = harness.cases["a"].tokens
     harness.ended("a", 32.0, tokens=(30.0, 31.0, 3))
 
     assert (harness.decided, harness.unjudged) == ([("a", TPOT, True)], [("a", TTFT)])

@@ -1,7 +1,5 @@
 """The evidence on the page: which prefills count, which are samples, and that silences end with their requests."""
 
-from itertools import count
-
 import pytest
 
 from sidecar.ledger.account import Account, Source
@@ -13,6 +11,7 @@ from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.objectives.whole_answers import REMEMBERED_ANSWERS
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.request_record import RequestRecord
 from sidecar.pod.costs.prefill_cost import READY_SAMPLES
 from sidecar.pod.liveness.silence import UNKNOWN_ANSWER_SECONDS, UNKNOWN_SECONDS
 from sidecar.timeline.events import Usage
@@ -20,7 +19,6 @@ from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 
 
-KEYS = count()
 TOKENS = 1000
 PREFILL_SECONDS = 0.25
 
@@ -38,14 +36,14 @@ class EvidenceHarness:
         self.evidence = Evidence(self.metrics)
         self.now = 1000.0
 
-    def comes(self, *, tokens: float | None = TOKENS, streaming: bool = True) -> int:
-        key = next(KEYS)
+    def comes(self, *, tokens: float | None = TOKENS, streaming: bool = True) -> RequestRecord:
+        key = RequestRecord()
         self.evidence.received(key, RequestLabels("llama", "chat", "unknown"), tokens, self.now, streaming=streaming)
         return key
 
     def account(
         self,
-        key: int,
+        key: RequestRecord,
         *,
         ttft: float = PREFILL_SECONDS,
         outcome: Outcome = Outcome.OK,
@@ -84,8 +82,8 @@ class EvidenceHarness:
         if streaming:
             self.evidence.output(key, self.now, 1)
         account = self.account(key, ttft=ttft, said=said, usage=usage, outcome=outcome, streaming=streaming)
-        self.evidence.ended(account, self.now)
-        self.evidence.settled(account, learn=learn)
+        self.evidence.ended(key, account, self.now)
+        self.evidence.settled(key, account, learn=learn)
         own, expected = self.prefills()
         return round(own - before[0], 6), round(expected - before[1], 6)
 
@@ -154,7 +152,7 @@ def test_who_waited_behind_others_says_nothing_without_a_report() -> None:
         harness.evidence.output(key, harness.now, 1)
     before = harness.prefills()
 
-    harness.evidence.settled(harness.account(second, ttft=0.5), learn=False)
+    harness.evidence.settled(second, harness.account(second, ttft=0.5), learn=False)
 
     assert harness.prefills() == before
 
@@ -196,7 +194,6 @@ def test_who_is_not_in_the_population_is_in_neither_sum(outcome: Outcome, stream
     harness = EvidenceHarness().taught()
 
     assert harness.alone(said=report(), outcome=outcome, streaming=streaming, usage=usage) == (0.0, 0.0)
-    assert harness.evidence._seen == {}
 
 
 def test_a_restarted_engine_is_expected_to_cost_what_it_did() -> None:
@@ -311,7 +308,7 @@ def test_only_an_answer_shows_that_the_engine_works(outcome: Outcome, silent: fl
     harness.comes()
     whole = harness.comes(streaming=False)
     harness.now += 30.0
-    harness.evidence.ended(harness.account(whole, outcome=outcome, streaming=False), harness.now)
+    harness.evidence.ended(whole, harness.account(whole, outcome=outcome, streaming=False), harness.now)
     harness.now += 2.0
 
     assert harness.silence()[0] == silent

@@ -13,6 +13,7 @@ from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.objectives.attribution import SIDECAR, Blame
 from sidecar.objectives.objective import E2E, Objective
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.request_record import RequestRecord
 from sidecar.pod.causes import ROOT_PHASES, Cause, Root, root_of
 from sidecar.pod.decision import Decision
 from sidecar.pod.life import Facts
@@ -170,7 +171,7 @@ def test_a_request_that_is_turned_away_or_failed_has_a_root(outcome: Outcome, ro
 def test_a_request_that_was_turned_away_before_its_body_came_has_a_root() -> None:
     pod = calm_pod()
     labels = RequestLabels("llama", "chat", "unknown")
-    account = Account(labels, True, Outcome.REJECTED, Marks(accepted_at=pod.now), None, key=object())
+    account = Account(labels, True, Outcome.REJECTED, Marks(accepted_at=pod.now), None, key=RequestRecord())
     pod.harness.slo.ended(account.key, account, pod.now)
 
     assert leader(pod.roots()) == Blame.QUEUE

@@ -14,6 +14,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL, EVENT_LOOP_LAG_SECONDS
 from sidecar.metrics.declaration import Counter
 from sidecar.objectives.objective import Objectives
+from sidecar.observe.request_record import RequestRecord
 from sidecar.pod.open_misses import WAIT_SECONDS
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
@@ -77,7 +78,7 @@ class Pod:
         """A request ends before its body has come."""
         labels = RequestLabels("llama", "chat", "unknown")
         marks = Marks(accepted_at=self.harness.now)
-        account = Account(labels, True, outcome, marks, None, key=object())
+        account = Account(labels, True, outcome, marks, None, key=RequestRecord())
         self.harness.slo.ended(account.key, account, self.harness.now)
 
     def settles(self, number: int, report: EngineReport | None) -> None:

@@ -11,6 +11,7 @@ from sidecar.objectives.attribution import VOTES
 from sidecar.objectives.judge import Judge
 from sidecar.objectives.objective import Aims, Objective, Objectives
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.request_record import RequestRecord
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from tests.support.slo_harness import AIMS, BUCKETS, LOOSE, SloHarness
@@ -113,11 +114,9 @@ def test_who_was_turned_away_before_the_body_came_counts_too(
 ) -> None:
     """Too many requests in flight: the body was not read, and the judge got nothing but the end."""
     harness = SloHarness()
-    account = Account(
-        RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=harness.now), None, key=1
-    )
+    account = Account(RequestLabels("llama", "chat", "unknown"), False, outcome, Marks(accepted_at=harness.now), None)
 
-    harness.slo.ended(1, account, harness.now)
+    harness.slo.ended(RequestRecord(), account, harness.now)
 
     assert harness.votes() == votes
     assert harness.burn("ttft") == (len(votes), len(votes), 0.1 * len(votes))
@@ -399,7 +398,7 @@ def test_a_model_that_was_not_expected_begins_at_0_with_the_page_after_its_first
     """The request itself is counted; from then on the series of `other` stand at 0 like those of the engine's models."""
     harness = SloHarness()
     harness.slo.received(
-        "key", harness.now, RequestLabels("gpt-9", "batch", "0-512"), streaming=True, prompt_tokens=None
+        RequestRecord(), harness.now, RequestLabels("gpt-9", "batch", "0-512"), streaming=True, prompt_tokens=None
     )
 
     harness.page()

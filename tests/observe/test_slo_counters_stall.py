@@ -145,7 +145,7 @@ def pauses(stream: Request) -> None:
 
 def held_open(stream: Request) -> None:
     """The client has the end mark, and the engine closes its message 30 s later."""
-    stream.harness.slo.done(stream.key, stream.harness.now)
+    stream.harness.slo.finished(stream.key, stream.harness.now)
     stream.harness.later(30.0)
 
 

@@ -10,6 +10,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.evidence import Evidence
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.step_costs import PRICED_AT_ONCE, StepCosts
 from sidecar.pod.causes import Cause
 from sidecar.pod.costs.cost_names import Part, Unpriced
@@ -33,9 +34,9 @@ class Page:
         self.evidence = Evidence(self.metrics)
         self.now = 100.0
 
-    def streams(self, key: int, steps: int, seconds: float = STEP_SECONDS, *, together: int = 1) -> None:
-        """So many requests from their arrival to their last token, with this key and the next ones."""
-        keys = range(key, key + together)
+    def streams(self, steps: int, seconds: float = STEP_SECONDS, *, together: int = 1) -> None:
+        """So many requests from their arrival to their last token."""
+        keys = [RequestRecord() for _ in range(together)]
         for each in keys:
             self.evidence.received(each, LABELS, 200.0, self.now, streaming=True)
         self.now += 0.05
@@ -52,7 +53,7 @@ class Page:
 
     def whole(self, tokens: int) -> None:
         """One request whose answer comes in one event."""
-        key, received_at = object(), self.now
+        key, received_at = RequestRecord(), self.now
         self.evidence.received(key, LABELS, 200.0, received_at, streaming=True)
         self.now += 0.05 * tokens
         self.evidence.output(key, self.now, 1)
@@ -67,7 +68,7 @@ class Page:
             choices=1,
             usage=Usage(prompt_tokens=200, completion_tokens=tokens),
         )
-        self.evidence.ended(Account(LABELS, True, Outcome.OK, marks, None, key=key), self.now)
+        self.evidence.ended(key, Account(LABELS, True, Outcome.OK, marks, None, key=key), self.now)
 
     def ticks(self, *, learn: bool) -> int:
         """A tick and its further turns; returns how many turns they took."""
@@ -90,7 +91,7 @@ class Page:
 def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
     page = Page()
     before = (page.ratio(), page.unknown())
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
 
     low, value, high = page.ratio()
@@ -106,9 +107,9 @@ def test_a_ratio_is_absent_with_its_reason_until_it_is_known() -> None:
 def test_the_cost_of_a_typical_step_is_absent_until_batches_tell_it() -> None:
     """One stream alone leaves open how much of a step is its own. Batches of one to eight take the same time: nothing is."""
     alone, batches = Page(), Page()
-    alone.streams(1, FEWEST_STEPS + 100)
+    alone.streams(FEWEST_STEPS + 100)
     for together in range(1, 9):
-        batches.streams(10 * together, FEWEST_STEPS // 4, together=together)
+        batches.streams(FEWEST_STEPS // 4, together=together)
     for page in (alone, batches):
         page.ticks(learn=True)
         page.metrics.refresh(page.now)
@@ -120,11 +121,11 @@ def test_the_cost_of_a_typical_step_is_absent_until_batches_tell_it() -> None:
 def test_roots_are_told_which_costs_only_some_fits_call_dear() -> None:
     """One stream alone has taught. Eight take twice as long: that is dear, unless each of them has its own share of a step."""
     page = Page()
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
     alone = page.evidence.costs(page.now)
     page.now += 2 * DECODE_SECONDS
-    page.streams(10, 100, 2.0 * STEP_SECONDS, together=8)
+    page.streams(100, 2.0 * STEP_SECONDS, together=8)
     page.ticks(learn=False)
 
     together = page.evidence.costs(page.now)
@@ -138,11 +139,11 @@ def test_roots_are_told_which_costs_only_some_fits_call_dear() -> None:
 def test_roots_are_told_that_dear_steps_which_may_hold_a_prompt_leave_open_what_is_dear() -> None:
     """A long prompt waits while one stream goes on, and each step takes five times as long: by the prompt, or by the decode."""
     page = Page()
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
     before = page.evidence.costs(page.now)
-    page.evidence.received(500, LABELS, 20_000.0, page.now, streaming=True)
-    page.streams(10, 6, 5.0 * STEP_SECONDS)
+    page.evidence.received(RequestRecord(), LABELS, 20_000.0, page.now, streaming=True)
+    page.streams(6, 5.0 * STEP_SECONDS)
     page.ticks(learn=False)
 
     assert not before.is_open
@@ -171,7 +172,7 @@ def test_a_prompt_without_a_known_length_may_be_in_any_step_while_it_waits(
 def test_steps_are_priced_some_in_a_turn_and_none_is_left() -> None:
     """A turn stays under a millisecond however many steps have ended."""
     page = Page()
-    page.streams(1, 2 * PRICED_AT_ONCE + 7)
+    page.streams(2 * PRICED_AT_ONCE + 7)
 
     assert (page.ticks(learn=True), page.ticks(learn=True)) == (3, 1)
 
@@ -192,7 +193,7 @@ def test_further_turns_do_not_count_as_further_seconds(monkeypatch: pytest.Monke
     looks: list[int] = []
     monkeypatch.setattr(StepCosts, "tick", lambda _costs, *, in_flight: looks.append(in_flight))
     page = Page()
-    page.streams(1, 2 * PRICED_AT_ONCE + 7)
+    page.streams(2 * PRICED_AT_ONCE + 7)
 
     page.ticks(learn=True)
 
@@ -201,10 +202,10 @@ def test_further_turns_do_not_count_as_further_seconds(monkeypatch: pytest.Monke
 
 def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objective_burns() -> None:
     page = Page()
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
     page.now += 600.0
-    page.streams(2, 300, seconds=3 * STEP_SECONDS)
+    page.streams(300, seconds=3 * STEP_SECONDS)
     page.ticks(learn=False)
 
     low, value, _ = page.ratio()
@@ -217,16 +218,16 @@ def test_steps_that_have_become_dearer_show_and_are_not_learned_while_an_objecti
 def test_an_engine_that_runs_requests_of_others_has_no_cost_and_teaches_none() -> None:
     """Clients that bypass the sidecar make its steps wider: what they cost is not known until those are gone."""
     page = Page()
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
-    running = page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child()
+    running, in_flight = page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child(), RequestRecord()
 
     def runs(count: float) -> list[str]:
         running.set(count)
-        page.evidence.received("in flight", LABELS, 200.0, page.now, streaming=True)
+        page.evidence.received(in_flight, LABELS, 200.0, page.now, streaming=True)
         for _ in range(180):
             page.ticks(learn=True)
-        page.streams(2, 60)
+        page.streams(60)
         page.ticks(learn=True)
         return page.unknown()
 
@@ -242,13 +243,14 @@ def test_a_request_of_several_choices_is_no_bypass_while_it_is_in_the_engine(out
     """It runs as four, however it ends; what the engine runs after it is judged again."""
     page = Page()
     page.metrics.gauge(c.ENGINE_REQUESTS_RUNNING).child().set(4.0)
-    page.evidence.received("four", LABELS, 200.0, page.now, streaming=True, several=True)
+    four = RequestRecord()
+    page.evidence.received(four, LABELS, 200.0, page.now, streaming=True, several=True)
     for _ in range(60):
         page.ticks(learn=True)
     during = page.evidence.steps.seen.value
     marks = Marks(page.now, page.now)
-    page.evidence.ended(Account(LABELS, True, outcome, marks, None, key="four"), page.now)
-    page.evidence.received("one", LABELS, 200.0, page.now, streaming=True)
+    page.evidence.ended(four, Account(LABELS, True, outcome, marks, None), page.now)
+    page.evidence.received(RequestRecord(), LABELS, 200.0, page.now, streaming=True)
     for _ in range(60):
         page.ticks(learn=True)
 
@@ -259,18 +261,19 @@ def test_a_request_of_several_choices_is_no_bypass_while_it_is_in_the_engine(out
 def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
     """The silence is told once per request's event and once a second, and never believes an older instant."""
     page = Page()
-    page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
-    page.evidence.output(1, page.now, 1)
+    request = RequestRecord()
+    page.evidence.received(request, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.output(request, page.now, 1)
     page.now += 0.1
-    page.evidence.output(1, page.now, 1)
-    stream = page.evidence.stream_of(1)
+    page.evidence.output(request, page.now, 1)
+    stream = page.evidence.stream_of(request)
     assert stream is not None
     for _ in range(3):
         page.now += 7.0
         stream.spoke(page.now, 1)
         page.ticks(learn=True)
     page.now += 2.0
-    page.evidence.received(2, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.received(RequestRecord(), LABELS, 200.0, page.now, streaming=True)
     page.metrics.refresh(page.now)
 
     assert page.metrics.gauge(c.ENGINE_SILENCE_SECONDS).child().value == 2.0
@@ -280,11 +283,12 @@ def test_output_that_only_the_steps_were_told_ends_the_silence() -> None:
 def test_a_silence_is_not_longer_because_it_is_told_late_that_it_is_over() -> None:
     """Output comes back after 7.3 s, and the next tick comes a second later: no stall, which would begin at 8 s."""
     page = Page()
-    page.evidence.received(1, LABELS, 200.0, page.now, streaming=True)
-    page.evidence.output(1, page.now, 1)
+    request = RequestRecord()
+    page.evidence.received(request, LABELS, 200.0, page.now, streaming=True)
+    page.evidence.output(request, page.now, 1)
     page.now += 0.1
-    page.evidence.output(1, page.now, 1)
-    stream = page.evidence.stream_of(1)
+    page.evidence.output(request, page.now, 1)
+    stream = page.evidence.stream_of(request)
     assert stream is not None
     page.ticks(learn=True)
     page.now += 7.3
@@ -316,17 +320,16 @@ def test_only_usage_of_a_calm_time_with_its_cached_tokens_teaches_a_share() -> N
     page.evidence.steps.answered("chat", 1000, 750, learn=True)
 
     assert page.evidence.steps.uncached("chat", 400.0) == pytest.approx(100.0)
-    assert page.evidence.stream_of(7) is None
 
 
 def test_steps_among_which_most_answers_arrive_whole_have_no_cost() -> None:
     """One stream is seen, and beside it two answers at a time that come in one event."""
     page = Page()
-    page.streams(1, FEWEST_STEPS + 100)
+    page.streams(FEWEST_STEPS + 100)
     page.ticks(learn=True)
     before = page.unknown()
-    for number in range(2, 20):
-        page.streams(number, 100)
+    for _ in range(18):
+        page.streams(100)
         for _ in range(2):
             page.whole(200)
         page.ticks(learn=True)

@@ -4,8 +4,6 @@ Instants are of a fake clock that begins at 100 s. Values on the page are read b
 is left of requests in every table that could keep them.
 """
 
-from itertools import count
-
 from msgspec.structs import replace
 
 from sidecar.ledger.account import Account
@@ -16,6 +14,7 @@ from sidecar.metrics import catalogue as c
 from sidecar.metrics.declaration import Counter
 from sidecar.metrics.registry import Metrics
 from sidecar.objectives.objective import Aim, Aims, Objectives
+from sidecar.observe.request_record import RequestRecord
 from sidecar.observe.slo_counters import Slo
 from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
@@ -26,7 +25,6 @@ AIMS = Aims(ttft=Aim(1.0, 0.9), tpot=Aim(0.25, 0.95), e2e=Aim(8.0, 0.99))
 LOOSE = Aims(ttft=Aim(10.0, 0.5))
 CHAT = Objectives({"chat": {"0-512": AIMS, "512+": LOOSE, "unknown": AIMS}})
 BUCKETS = ("0-512", "512+")
-KEYS = count()
 
 
 class SloHarness:
@@ -83,12 +81,10 @@ class SloHarness:
         evidence = self.slo._evidence
         silence = evidence._silence
         tables = {
-            "cases": self.slo._judge._cases,
+            "cases": range(len(self.slo._judge)),
             "due": self.slo._judge._due,
-            "gaps": self.slo.gaps,
+            "gaps": range(self.slo._judge.watched),
             "overdue": self.slo._judge.overdue,
-            "closing": self.slo._closing,
-            "seen": evidence._seen,
             "waiting": evidence._work._waiting,
             "pending": silence._pending,
             "heard": silence._heard,
@@ -102,7 +98,7 @@ class Request:
     """One request of a harness, received whole and on its way to the engine."""
 
     def __init__(self, harness: SloHarness, lane: str, bucket: str, streaming: bool | None) -> None:
-        self.key = next(KEYS)
+        self.key = RequestRecord()
         self.harness = harness
         self.streaming = streaming
         self.marks = Marks(accepted_at=harness.now, received_at=harness.now, choices=1)
