@@ -26,9 +26,8 @@ from sidecar.budgets.budgets import LEAST_FILES, LEAST_MEMORY_BYTES, MORE_FILES
 from sidecar.budgets.heap import give_back_large_blocks
 from sidecar.budgets.machine import Machine, this_machine
 from sidecar.config.environment import variable_of
-from sidecar.config.file import SHORT_FLAGS, flag_of
 from sidecar.config.notes import notes
-from sidecar.config.schema import NO_TRAFFIC, Config, ProxyConfig, WebConfig
+from sidecar.config.schema import FLAGS, NO_TRAFFIC, Config, ProxyConfig, WebConfig, flag_of
 from sidecar.health.health import measure_lag
 from sidecar.ledger.account import Reason
 from sidecar.proxy import parser_check
@@ -260,7 +259,7 @@ async def _bound(
 
 def _listen_failed(key: str, address: str, error: OSError) -> None:
     """Say which key asks for an address that cannot be had, and what to do."""
-    flag = f"{flag_of(key)} or " if key in SHORT_FLAGS else ""
+    flag = f"{flag_of(key)} or " if key in FLAGS else ""
     instead = f"choose another address with {flag}{variable_of(tuple(key.split('.')))}"
     if error.errno == errno.EADDRINUSE:
         port = address.rpartition(":")[2]

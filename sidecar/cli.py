@@ -13,10 +13,10 @@ from functools import partial
 from typing import TextIO
 
 from sidecar import BUILD, __version__
-from sidecar.config.file import SHORT_FLAGS, ConfigErrors, flag_of, load
+from sidecar.config.file import ConfigErrors, load
 from sidecar.config.flag_parser import Parser
 from sidecar.config.folding import MISUSED, OK, READER_LEFT, errors_text, width
-from sidecar.config.schema import Config
+from sidecar.config.schema import FLAGS, KEYS, Config, flag_of
 
 
 _ABOUT_SIDECAR = """\
@@ -79,18 +79,6 @@ variable; or, if there is none, which source set each key, the lanes, the rules
 in the order in which they apply, the objectives, the listeners and the number
 of series.
 """
-_SERVE_FLAGS = {
-    "engine.url": ("URL", "the engine, http://host:port or unix:/path"),
-    "proxy.listen_address": ("ADDRESS", "address for clients (default :8900)"),
-    "web.listen_address": ("ADDRESS", "address for metrics, health and the status page (default :9901)"),
-    "web.config_file": ("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters (default none)"),
-    "log.level": ("LEVEL", "debug, info, warning or error (default info)"),
-    "log.format": ("FORMAT", "json, console or auto (default auto: console on a terminal)"),
-    "spans.without_proxy": (
-        None,
-        "open no port for traffic: count requests from the engine's own spans (docs/no_proxy.md)",
-    ),
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,7 +117,7 @@ def _run(arguments: list[str]) -> int:
         sys.stderr.write("sidecar: no command: `sidecar --help` lists them all, with examples\n")
         return MISUSED
     file: str | None = vars(known)["config.file"]
-    flags = {key: value for key in SHORT_FLAGS if (value := vars(known)[key]) is not None}
+    flags = {key: value for key in FLAGS if (value := vars(known)[key]) is not None}
 
     def reload() -> Config:
         return load(file, flags, os.environ)
@@ -224,12 +212,12 @@ def _parser() -> argparse.ArgumentParser:
     shared = Parser(add_help=False)
     group = shared.add_argument_group("config (a flag outranks the environment, and that the file)")
     group.add_argument("--config.file", metavar="FILE", help="YAML; see docs/configuration.md")
-    for key in SHORT_FLAGS:
-        value, words = _SERVE_FLAGS[key]
-        if value is None:
-            group.add_argument(flag_of(key), dest=key, action="store_const", const=True, help=words)
+    for key, flag in FLAGS.items():
+        if flag.value is None:
+            group.add_argument(flag_of(key), dest=key, action="store_const", const=True, help=flag.help)
         else:
-            group.add_argument(flag_of(key), dest=key, metavar=value, help=words)
+            default = "" if KEYS[key].required else f" (default {KEYS[key].default or 'none'})"
+            group.add_argument(flag_of(key), dest=key, metavar=flag.value, help=flag.help + default)
     parser = Parser(
         prog="sidecar",
         description=_ABOUT_SIDECAR,

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 import structlog.testing
+from msgspec.structs import asdict
 
 from sidecar import app as module
 from sidecar import beside_traffic
@@ -168,7 +169,7 @@ def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same
     with socket.create_server(("127.0.0.1", 0)) as other:
         spans = {"grpc_listen_address": f"127.0.0.1:{other.getsockname()[1]}"}
         of = config()
-        with_grpc = Config.model_validate({**of.model_dump(), "spans": spans})
+        with_grpc = Config.model_validate({**asdict(of), "spans": spans})
         code, said = asyncio.run(failed(with_grpc))
 
     assert (code, [(line["event"], line["key"]) for line in said]) == (

@@ -7,12 +7,15 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
 
 from sidecar.config.buckets import PromptBuckets
-from sidecar.config.describe import expected
 from sidecar.config.objectives import objectives_of
 from sidecar.config.schema import (
-    NEEDS_RESTART,
+    RESTART,
+    WHOLE_CONFIG,
     AimConfig,
     BlameSharesConfig,
     Config,
@@ -25,7 +28,7 @@ from sidecar.config.schema import (
     StallAimConfig,
     TokenAimConfig,
 )
-from sidecar.config.section import Section
+from sidecar.config.section import Accepted, Section, keys_of
 from sidecar.objectives.objective import Objective
 from sidecar.objectives.presets import LARGE_BILLIONS, OBJECTIVE_PRESETS, SMALL_BILLIONS
 from tools.markdown import Block, table
@@ -39,13 +42,12 @@ _Row = tuple[str, ...]
 def blocks() -> tuple[Block, ...]:
     """The table of each section, and the table of presets in the section on objectives."""
     found = {
-        section: _rows(section, field.annotation, (section,))
-        for section, field in Config.model_fields.items()
-        if isinstance(field.annotation, type)
+        section: _rows(section, accepted.section)
+        for section, accepted in WHOLE_CONFIG.keys.items()
+        if accepted.section is not None
     }
-    found["lanes.rules"] = _rows("lanes.rules[]", LaneRule, ("lanes", "rules", 0))
-    lane = ("objectives", "LANE")
-    found["objectives"] = _rows("objectives.LANE", LaneObjectivesConfig, lane)
+    found["lanes.rules"] = _rows("lanes.rules[]", LaneRule)
+    found["objectives"] = _rows("objectives.LANE", LaneObjectivesConfig)
     for key, model in (
         ("ttft", AimConfig),
         ("tpot", TokenAimConfig),
@@ -53,28 +55,28 @@ def blocks() -> tuple[Block, ...]:
         ("encode_e2e", EncodeAimConfig),
         ("blame_shares", BlameSharesConfig),
     ):
-        found["objectives"] += _rows(f"objectives.LANE.{key}", model, (*lane, key))
+        found["objectives"] += _rows(f"objectives.LANE.{key}", model)
     keys = (Block(f"## `{section}`", table(HEAD, of)) for section, of in found.items())
     return *keys, Block("## `objectives`", _presets()), Block("## `objectives`", _sizes())
 
 
-def _rows(section: str, model: type[Section], path: tuple[str | int, ...]) -> list[_Row]:
+def _rows(section: str, model: type[Section]) -> list[_Row]:
     """The rows of one section."""
     why = reasons(model)
     rows: list[_Row] = []
-    for name, field in model.model_fields.items():
+    for name, accepted in keys_of(model).items():
         key = f"{section}.{name}"
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            rows += _rows(key, field.annotation, (*path, name))  # a section within it
+        if accepted.section is not None and isinstance(accepted.default, Section):
+            rows += _rows(key, accepted.section)  # a section within it
         else:
-            rows.append(_row(key, name, model, why[name], path))
+            rows.append(_row(key, accepted, why[name]))
     return rows
 
 
-def _row(key: str, name: str, model: type[Section], why: str, path: tuple[str | int, ...]) -> _Row:
-    accepts = expected((*path, name)) if key != "lanes.rules" else "a list of 0 to 100 rules, see below"
-    takes = "restart" if key in NEEDS_RESTART else "taken"
-    cells = (f"`{key}`", accepts, _default(model, name), why, takes)
+def _row(key: str, accepted: Accepted, why: str) -> _Row:
+    accepts = str(accepted) if key != "lanes.rules" else "a list of 0 to 100 rules, see below"
+    takes = "restart" if RESTART in accepted.notes else "taken"
+    cells = (f"`{key}`", accepts, _default(accepted), why, takes)
     return tuple(cell.replace("*", "\\*") for cell in cells)
 
 
@@ -90,18 +92,17 @@ def reasons(model: type[Section]) -> dict[str, str]:
     return found
 
 
-def _default(model: type[Section], name: str) -> str:
+def _default(accepted: Accepted) -> str:
     """The default as a person would write it."""
-    field = model.model_fields[name]
-    if field.is_required():
+    if accepted.required:
         return "required"
-    value = field.default
+    value: Any = accepted.default
     if isinstance(value, bool):
         return str(value).lower()
     if value == "":
         return '""'
-    if value is None or value in ((), {}):
-        return "unset" if value is None else "none"
+    if value in (None, UNSET, (), {}):
+        return "unset" if value in (None, UNSET) else "none"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

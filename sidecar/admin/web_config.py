@@ -14,11 +14,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sidecar.config.config_document import Document, Place
-from sidecar.config.describe import dotted
 from sidecar.config.file import ConfigErrors, line_of, say, text_of
-from sidecar.config.section import KEY_MARK, NO_KEYS, UNKNOWN_KEY, After, Before, Limits, Mistakes, Section
+from sidecar.config.section import (
+    KEY_MARK,
+    NO_KEYS,
+    UNKNOWN_KEY,
+    Accepted,
+    Before,
+    Check,
+    Description,
+    Limits,
+    Mistakes,
+    Section,
+    dotted,
+)
 from sidecar.config.section import Path as Keys
-from sidecar.config.values import Description, empty_is_unsaid, path_text, several
+from sidecar.config.values import empty_is_unsaid, path_text, several
 from sidecar.config.yaml import read
 
 
@@ -92,13 +103,13 @@ def _plain_http(value: bool) -> bool:
     return value
 
 
-def _one_of(names: Mapping[str, object], why: str) -> After:
+def _one_of(names: Mapping[str, object], why: str) -> Check:
     def named(text: str) -> str:
         if text not in names:
             raise ValueError(why)
         return text
 
-    return After(named)
+    return Check(named)
 
 
 def _listed(names: Mapping[str, object]) -> Description:
@@ -107,7 +118,7 @@ def _listed(names: Mapping[str, object]) -> Description:
 
 _File = Annotated[
     str,
-    After(path_text),
+    Check(path_text),
     Limits(min_length=1),
     # A key that is pasted in the place of its file's name must not be shown.
     Description("the path of a file, as seen from the directory of this one", secret=True),
@@ -120,11 +131,11 @@ _Cipher = Annotated[str, _one_of(CIPHERS, "is not supported (no forward secrecy,
 _Curve = Annotated[str, _one_of(CURVES, "is not supported (unknown to Python's ssl)"), _listed(CURVES)]
 _San = Annotated[str, Limits(min_length=1), Description("a DNS name, IP address, e-mail address or URI")]
 _HeaderName = Annotated[str, _one_of(HEADERS, "cannot be set"), _listed(HEADERS)]
-_HeaderValue = Annotated[str, After(_header_value), Description("printable text")]
-_User = Annotated[str, After(_user), Description("a user name: 1 to 256 printable characters without a colon")]
+_HeaderValue = Annotated[str, Check(_header_value), Description("printable text")]
+_User = Annotated[str, Check(_user), Description("a user name: 1 to 256 printable characters without a colon")]
 _Hash = Annotated[
     str,
-    After(_hash),
+    Check(_hash),
     Description("a bcrypt hash, as `htpasswd -nBC 10 NAME` prints behind the colon", secret=True),
 ]
 _Users = Annotated[Mapping[_User, _Hash], Before(empty_is_unsaid), Limits(max_length=100)]
@@ -149,7 +160,7 @@ class TlsServer(Section):
 class HttpServer(Section):
     """`http_server_config`. A page that sets one of the headers itself keeps its own."""
 
-    http2: Annotated[bool, After(_plain_http), Description("false, or left out")] = False
+    http2: Annotated[bool, Check(_plain_http), Description("false, or left out")] = False
     headers: Annotated[Mapping[_HeaderName, _HeaderValue], Before(empty_is_unsaid)] = NO_KEYS
 
 
@@ -195,7 +206,7 @@ def load(file: str) -> Loaded:
         except Mistakes as mistakes:
             unknown = {each.path for each in mistakes.found if each.kind == UNKNOWN_KEY}
             found = [
-                (each.path, NOT_SUPPORTED.get(dotted(each.path)) or say(each, WebFile))
+                (each.path, NOT_SUPPORTED.get(dotted(each.path)) or say(each, Accepted(WebFile)))
                 for each in mistakes.found
                 if not any(each.path == complaint.path for complaint in document.complaints)
             ]

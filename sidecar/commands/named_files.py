@@ -9,10 +9,9 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 
-from sidecar.config.describe import dotted
-from sidecar.config.file import flag_of, line_of
-from sidecar.config.schema import Config
-from sidecar.config.section import Path
+from sidecar.config.file import line_of
+from sidecar.config.schema import Config, flag_of
+from sidecar.config.section import Path, dotted
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.probe.api_key import EngineApiKey
 from sidecar.engines.reports.report_sources import ExportedFiles

@@ -1,21 +1,25 @@
 """Checks keys against each other, for contradictions that no single value shows.
 
-Works on the values as written, and only on those that are right in themselves, so that one wrong key never hides what
-is wrong with the others. Pure.
+Works on a config in which WRONG stands for each value that is wrong in itself, so that one wrong key never hides what is wrong with
+the others. Pure.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import filterfalse
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import astuple
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.model_size import ModelSize, model_size
 from sidecar.config.objectives import bucket_objectives, lane_objective, preset_name
-from sidecar.config.schema import OF_TRAFFIC, LaneObjectivesConfig, LaneRule
-from sidecar.config.section import KEY_MARK, Path
+from sidecar.config.schema import KEYS, OF_TRAFFIC, WHOLE_CONFIG, Config, LaneObjectivesConfig, LaneRule, LanesConfig
+from sidecar.config.section import KEY_MARK, WRONG, Path, keys_of
 from sidecar.config.suggest import did_you_mean
-from sidecar.config.values import Address, as_seconds, parse_address, parse_engine_url
+from sidecar.config.values import Address, parse_address, parse_engine_url
 from sidecar.engines.engine import AUTO
 from sidecar.engines.kinds import KINDS, kind_named
 from sidecar.engines.probe.where import unix_path
@@ -23,114 +27,90 @@ from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.objectives.objective import Objective
 
 
-Known = Callable[[Path], object]
-"""The value at a path (its default where unsaid), or WRONG where it, or something in it, is wrong in itself."""
-WRONG: Final = object()
 Finding = tuple[Path, str]
 
 _ANY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104  compared with, not bound
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def contradictions(known: Known) -> Iterator[Finding]:
-    """Every contradiction, as the path of the key to change and what is wrong with it."""
-    for check in (
-        *(_listeners, _engine_key, _spans, _page, _limits, _lanes, _rules, _keys, _models, _objectives),
-        _without_proxy,
-    ):
-        yield from check(known)
-
-
-def _without_proxy(known: Known) -> Iterator[Finding]:
-    """Keys that act on traffic, beside the one that takes none."""
-    if known(("spans", "without_proxy")) is not True:
-        if known(("lanes", "span_attribute")) not in (None, WRONG):
-            yield ("lanes", "span_attribute"), f"has no use without {_NO_PROXY}: headers name the lane of what passes"
-        return
-    for section, keys in OF_TRAFFIC.items():
-        for key in _mapping(known((section,))):
-            if not keys or key in keys:
-                yield (section, key), f"has no use with {_NO_PROXY}: it acts on traffic"
-    if known(("spans", "receive")) is False:
-        yield ("spans", "receive"), f"is false, and with {_NO_PROXY} spans are all that is known"
-    kind = known(("engine", "kind"))
-    if isinstance(kind, str) and kind != AUTO and not kind_named(kind).spans_tell_requests:
-        able = ", ".join(name for name, each in KINDS.items() if each.spans_tell_requests)
-        yield ("engine", "kind"), f"is {kind}, whose spans do not state requests: {_NO_PROXY} works with {able}"
-    yield from _not_in_spans(known)
-
-
-def _not_in_spans(known: Known) -> Iterator[Finding]:
-    """Conditions of lanes and objectives that no span can answer."""
-    told = ", ".join(each for each in _OF_SPANS if each != "lane")
-    for index, rule in enumerate(_several(known(("lanes", "rules")))):
-        for key in _mapping(rule):
-            if key not in _OF_SPANS:
-                yield ("lanes", "rules", index, key), f"never holds with {_NO_PROXY}: a span answers {told}"
-    for lane, said in _mapping(known(("objectives",))).items():
-        for key in ("stall", "encode_e2e"):
-            if _mapping(said).get(key) not in (None, "none"):
-                yield ("objectives", lane, key), f"has no use with {_NO_PROXY}: no span tells it"
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
 _NO_PROXY = "spans.without_proxy (--no-proxy)"
 _OF_SPANS = ("lane", "models", "max_tokens_at_least", "max_tokens_at_most", "prompt_tokens_from", "prompt_tokens_below")
 """Keys of a lane's rule that a span can answer."""
+_AT_MOST = (
+    ("proxy.look_in_bytes", "proxy.max_body_bytes"),
+    ("proxy.tunnel_idle_timeout_seconds", "proxy.tunnel_total_timeout_seconds"),
+    ("proxy.max_connections_per_peer", "proxy.max_connections"),
+)
+"""Keys whose values must be at most those of others; 0 of these stands for no bound."""
+_BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool], str], ...] = (
+    ("max_tokens_at_least", "max_tokens_at_most", operator.gt, "above"),
+    ("priority_at_least", "priority_at_most", operator.gt, "above"),
+    ("prompt_tokens_from", "prompt_tokens_below", operator.ge, "not below"),
+)
+"""Conditions of a rule that are a lower and an upper bound of the same, and how they stand where it never holds."""
 
 
-def _listeners(known: Known) -> Iterator[Finding]:
-    listeners: dict[str, Address] = {}
-    for section in ("web",) if known(("spans", "without_proxy")) is True else ("proxy", "web"):
-        text = known((section, "listen_address"))
-        if isinstance(text, str):
-            listeners[section] = parse_address(text)
-    if len(listeners) == 2 and _overlap(listeners["proxy"], listeners["web"]):
-        traffic = known(("proxy", "listen_address"))
-        text = f"overlaps proxy.listen_address ({traffic}): traffic and the admin side need a port each"
+def contradictions(config: Config, written: Collection[Path], wrong: Sequence[Path]) -> Iterator[Finding]:
+    """Every contradiction, as the path of the key to change and what is wrong with it.
+
+    `written`: the paths of all keys that some source sets. `wrong`: those of all mistakes that are told already.
+    """
+    yield from _listeners(config)
+    yield from _pairs(config)
+    yield from _limits(config)
+    yield from _rules(config.lanes, wrong)
+    yield from _twice(config)
+    yield from _objectives(config, wrong)
+    yield from _without_proxy(config, written)
+
+
+def _without_proxy(config: Config, written: Collection[Path]) -> Iterator[Finding]:
+    """Keys that act on traffic, beside the one that takes none."""
+    if config.spans.without_proxy is not True:
+        if config.lanes.span_attribute is not WRONG and config.lanes.span_attribute is not None:
+            yield ("lanes", "span_attribute"), f"has no use without {_NO_PROXY}: headers name the lane of what passes"
+        return
+    for key, kind in KEYS.items():
+        path = tuple(key.split("."))
+        if path in written and (OF_TRAFFIC in kind.notes or OF_TRAFFIC in WHOLE_CONFIG.keys[path[0]].notes):
+            yield path, f"has no use with {_NO_PROXY}: it acts on traffic"
+    if config.spans.receive is False:
+        yield ("spans", "receive"), f"is false, and with {_NO_PROXY} spans are all that is known"
+    kind_name = config.engine.kind
+    if kind_name is not WRONG and kind_name != AUTO and not kind_named(kind_name).spans_tell_requests:
+        able = ", ".join(name for name, each in KINDS.items() if each.spans_tell_requests)
+        yield ("engine", "kind"), f"is {kind_name}, whose spans do not state requests: {_NO_PROXY} works with {able}"
+    yield from _not_in_spans(config)
+
+
+def _not_in_spans(config: Config) -> Iterator[Finding]:
+    """Conditions of lanes and objectives that no span can answer."""
+    told = ", ".join(each for each in _OF_SPANS if each != "lane")
+    for index, rule in enumerate(config.lanes.rules):
+        for key in keys_of(LaneRule) if rule is not WRONG else ():
+            if key not in _OF_SPANS and getattr(rule, key) is not None:
+                yield ("lanes", "rules", index, key), f"never holds with {_NO_PROXY}: a span answers {told}"
+    for lane, said in config.objectives.items():
+        for key in ("stall", "encode_e2e"):
+            if said is not WRONG and getattr(said, key) not in (None, UNSET):
+                yield ("objectives", lane, key), f"has no use with {_NO_PROXY}: no span tells it"
+
+
+def _listeners(config: Config) -> Iterator[Finding]:
+    stated = {"proxy": config.proxy.listen_address, "web": config.web.listen_address}
+    if config.spans.without_proxy is True:
+        del stated["proxy"]
+    listeners = {section: parse_address(text) for section, text in stated.items() if text is not WRONG}
+    if len(listeners) == 2 and _overlap(*listeners.values()):
+        text = f"overlaps proxy.listen_address ({stated['proxy']}): traffic and the admin side need a port each"
         yield ("web", "listen_address"), text
-    url = known(("engine", "url"))
-    if isinstance(url, str) and not unix_path(url):
-        engine = parse_engine_url(url)
-        for section, address in listeners.items():
+    url, grpc = config.engine.url, config.spans.grpc_listen_address
+    for section, address in listeners.items():
+        if url is not WRONG and not unix_path(url):
+            engine = parse_engine_url(url)
             if engine.host in _LOOPBACK and _overlap(engine, address):
                 yield ("engine", "url"), f"points at {section}.listen_address: the sidecar would call itself"
-
-
-def _engine_key(known: Known) -> Iterator[Finding]:
-    stated = [known(("engine", name)) for name in ("api_key", "api_key_file")]
-    if all(isinstance(one, str) and one for one in stated):
-        yield ("engine", "api_key"), "is set beside engine.api_key_file: which of the two is the engine's key?"
-
-
-def _page(known: Known) -> Iterator[Finding]:
-    form = known(("web", "native_histograms"))
-    if known(("metrics", "profile")) == "lean" and form not in ("off", WRONG):
-        yield (
-            ("web", "native_histograms"),
-            f"is {form}, and metrics.profile: lean shows no histogram: take one of them away",
-        )
-
-
-def _spans(known: Known) -> Iterator[Finding]:
-    grpc = known(("spans", "grpc_listen_address"))
-    if isinstance(grpc, str) and grpc:
-        for section in ("web",) if known(("spans", "without_proxy")) is True else ("proxy", "web"):
-            text = known((section, "listen_address"))
-            if isinstance(text, str) and _overlap(parse_address(grpc), parse_address(text)):
-                yield (
-                    ("spans", "grpc_listen_address"),
-                    f"overlaps {section}.listen_address ({text}): it needs a port of its own",
-                )
-    if known(("spans", "receive")) is False:
-        for key in ("grpc_listen_address", "forward_url"):
-            if known(("spans", key)) not in ("", WRONG):
-                yield ("spans", key), "has no use while spans.receive is false"
-    if known(("spans", "export_url")) == "" and known(("spans", "export_untraced_ratio")) not in (0, WRONG):
-        yield ("spans", "export_untraced_ratio"), "has no use without spans.export_url: no span would be sent"
+        if grpc and _overlap(parse_address(grpc), address):
+            text = f"overlaps {section}.listen_address ({stated[section]}): it needs a port of its own"
+            yield ("spans", "grpc_listen_address"), text
 
 
 def _overlap(one: Address, other: Address) -> bool:
@@ -140,64 +120,65 @@ def _overlap(one: Address, other: Address) -> bool:
     return same or one.host in _ANY_INTERFACE or other.host in _ANY_INTERFACE
 
 
-def _limits(known: Known) -> Iterator[Finding]:
-    lame_duck, grace = (as_seconds(known(("shutdown", key))) for key in ("lame_duck_seconds", "grace_seconds"))
-    if _number(lame_duck) and _number(grace) and lame_duck >= grace and lame_duck > 0:
-        text = f"must be below shutdown.grace_seconds ({grace}): the grace includes the lame duck"
-        yield ("shutdown", "lame_duck_seconds"), text
-    look, body = known(("proxy", "look_in_bytes")), known(("proxy", "max_body_bytes"))
-    if _number(look) and _number(body) and look > body:
-        yield ("proxy", "look_in_bytes"), f"must be at most proxy.max_body_bytes ({body})"
-    idle, total = (as_seconds(known(("proxy", f"tunnel_{each}_timeout_seconds"))) for each in ("idle", "total"))
-    if _number(idle) and _number(total) and idle > total:
-        text = f"must be at most proxy.tunnel_total_timeout_seconds ({total})"
-        yield ("proxy", "tunnel_idle_timeout_seconds"), text
-    share, most = known(("proxy", "max_connections_per_peer")), known(("proxy", "max_connections"))
-    if _number(share) and _number(most) and share > most > 0:
-        yield ("proxy", "max_connections_per_peer"), f"must be at most proxy.max_connections ({most})"
-
-
-def _number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _lanes(known: Known) -> Iterator[Finding]:
-    named_by = "span_attribute" if known(("spans", "without_proxy")) is True else "header"
-    if _several(known(("lanes", "names"))) and known(("lanes", named_by)) is None:
+def _pairs(config: Config) -> Iterator[Finding]:
+    """Two keys of which one has no use beside the other, or a value that the other's does not allow."""
+    engine, spans, lanes, form = config.engine, config.spans, config.lanes, config.web.native_histograms
+    if engine.api_key and engine.api_key_file:
+        yield ("engine", "api_key"), "is set beside engine.api_key_file: which of the two is the engine's key?"
+    if config.metrics.profile == "lean" and form != "off":
+        text = f"is {form}, and metrics.profile: lean shows no histogram: take one of them away"
+        yield ("web", "native_histograms"), text
+    if spans.receive is False:
+        for key in ("grpc_listen_address", "forward_url"):
+            if getattr(spans, key):
+                yield ("spans", key), "has no use while spans.receive is false"
+    if spans.export_url == "" and spans.export_untraced_ratio > 0:
+        yield ("spans", "export_untraced_ratio"), "has no use without spans.export_url: no span would be sent"
+    named_by = "span_attribute" if spans.without_proxy is True else "header"
+    if lanes.names and getattr(lanes, named_by) is None:
         yield ("lanes", "names"), f"has no use without lanes.{named_by}: no request could reach these lanes"
 
 
-def _rules(known: Known) -> Iterator[Finding]:
-    declared = known(("lanes", "api_keys"))
+def _limits(config: Config) -> Iterator[Finding]:
+    lame_duck, grace = config.shutdown.lame_duck_seconds, config.shutdown.grace_seconds
+    if lame_duck >= grace and lame_duck > 0:
+        text = f"must be below shutdown.grace_seconds ({grace:.15g}): the grace includes the lame duck"
+        yield ("shutdown", "lame_duck_seconds"), text
+    for low, high in (tuple(tuple(key.split(".")) for key in pair) for pair in _AT_MOST):
+        most = getattr(getattr(config, high[0]), high[1])
+        if getattr(getattr(config, low[0]), low[1]) > most > 0:
+            yield low, f"must be at most {'.'.join(high)} ({most:.15g})"
+
+
+def _rules(lanes: LanesConfig, wrong: Sequence[Path]) -> Iterator[Finding]:
     seen: list[tuple[int, LaneRule]] = []
-    for index, rule in enumerate(_several(known(("lanes", "rules")))):
+    for index, rule in enumerate(lanes.rules):
         here: Path = ("lanes", "rules", index)
-        if not isinstance(rule, dict):
-            continue
-        if isinstance(declared, Mapping):
-            yield from _undeclared_keys(here, rule, declared)
-        for name in ("max_tokens", "priority"):
-            low, high = rule.get(f"{name}_at_least"), rule.get(f"{name}_at_most")
-            if _number(low) and _number(high) and low > high:
-                yield (*here, f"{name}_at_least"), f"is above {name}_at_most ({high}): the rule can never hold"
-        start, below = rule.get("prompt_tokens_from"), rule.get("prompt_tokens_below")
-        if _number(start) and _number(below) and start >= below:
-            yield (*here, "prompt_tokens_from"), f"is not below prompt_tokens_below ({below}): the rule can never hold"
-        yield from _headers_twice(here, rule)
-        if known(here) is WRONG:
+        yield from _conditions(rule, here, lanes.api_keys)
+        if any(path[: len(here)] == here for path in wrong):
             continue  # what the rule takes is not known before its mistake is mended
-        read = LaneRule.model_validate(rule)
-        if all(getattr(read, key) is None for key in LaneRule.model_fields if key != "lane"):
-            yield (
-                here,
-                "has no condition, so that it would take every request: lanes.default names the lane of the rest",
-            )
+        if all(getattr(rule, key) is None for key in keys_of(LaneRule) if key != "lane"):
+            text = "has no condition, so that it would take every request: lanes.default names the lane of the rest"
+            yield here, text
             continue
-        shadow = next((at for at, earlier in seen if takes_all_of(earlier, read)), None)
+        shadow = next((at for at, earlier in seen if takes_all_of(earlier, rule)), None)
         if shadow is not None:
             yield here, f"can never be reached: lanes.rules[{shadow}] already takes every request that it would"
         else:
-            seen.append((index, read))
+            seen.append((index, rule))
+
+
+def _conditions(rule: LaneRule, here: Path, declared: Mapping[str, object]) -> Iterator[Finding]:
+    """Conditions of a rule that can never hold."""
+    for at, name in enumerate(rule.api_keys or ()):
+        if WRONG not in (declared, name) and name not in declared:
+            near, allowed = did_you_mean(name, declared), ", ".join(sorted(declared)) or "none"
+            text = f"names a key that lanes.api_keys does not declare{near}; declared: {allowed}"
+            yield (*here, "api_keys", at), text
+    for low, high, fails, relation in _BOUNDS:
+        least, most = getattr(rule, low), getattr(rule, high)
+        if least is not None and most is not None and fails(least, most):
+            yield (*here, low), f"is {relation} {high} ({most}): the rule can never hold"
 
 
 def takes_all_of(earlier: LaneRule, later: LaneRule) -> bool:
@@ -205,7 +186,7 @@ def takes_all_of(earlier: LaneRule, later: LaneRule) -> bool:
 
     Each condition of `earlier` must follow from the same one of `later`; several earlier rules are not taken together.
     """
-    for key in LaneRule.model_fields:
+    for key in keys_of(LaneRule):
         condition, stated = getattr(earlier, key), getattr(later, key)
         if key == "lane" or condition is None:
             continue
@@ -249,86 +230,54 @@ _FOLLOWS: Mapping[str, Callable[[Any, Any], bool]] = {
 """Condition to whether what a later rule states (first) implies what an earlier rule wants. Any other must be equal."""
 
 
-def _undeclared_keys(here: Path, rule: Mapping[str, object], declared: Mapping[str, object]) -> Iterator[Finding]:
-    for at, name in enumerate(_several(rule.get("api_keys"))):
-        if isinstance(name, str) and name not in declared:
-            allowed = ", ".join(sorted(declared)) or "none"
-            text = (
-                f"names a key that lanes.api_keys does not declare{did_you_mean(name, declared)}; declared: {allowed}"
-            )
-            yield (*here, "api_keys", at), text
-
-
-def _headers_twice(here: Path, rule: Mapping[str, object]) -> Iterator[Finding]:
-    headers = rule.get("headers")
-    seen: set[str] = set()
-    for name in headers if isinstance(headers, dict) else ():
-        if name.lower() in seen:
-            yield (*here, "headers", name), "stands twice: header names have no case"
-        seen.add(name.lower())
-
-
-def _keys(known: Known) -> Iterator[Finding]:
+def _twice(config: Config) -> Iterator[Finding]:
+    """Models and API keys that stand twice."""
     owners: dict[str, str] = {}
-    declared = known(("lanes", "api_keys"))
-    for name, hashes in declared.items() if isinstance(declared, Mapping) else ():
-        for digest in _several(hashes):
-            if isinstance(digest, str) and owners.setdefault(digest.lower(), name) != name:
-                yield ("lanes", "api_keys", name), f"is the same key as {owners[digest.lower()]}"
-
-
-def _models(known: Known) -> Iterator[Finding]:
-    seen: set[object] = set()
-    for index, name in enumerate(_several(known(("engine", "models")))):
-        if name in seen:
+    for name, digests in config.lanes.api_keys.items():
+        for digest in (each for each in digests if each is not WRONG):
+            if owners.setdefault(digest, name) != name:
+                yield ("lanes", "api_keys", name), f"is the same key as {owners[digest]}"
+    models = config.engine.models
+    for index, model in enumerate(models):
+        if model in models[:index]:
             yield ("engine", "models", index), "stands twice"
-        seen.add(name)
 
 
-def _objectives(known: Known) -> Iterator[Finding]:
-    said = known(("objectives",))
-    declared = declared_lanes(known)
-    edges = [edge for edge in _several(known(("prompt_buckets", "edges"))) if isinstance(edge, int)]
-    size = _size(known)
-    for lane, keys in said.items() if isinstance(said, Mapping) else ():
+def _objectives(config: Config, wrong: Sequence[Path]) -> Iterator[Finding]:
+    declared, models = declared_lanes(config.lanes), [name for name in config.engine.models if name is not WRONG]
+    size = model_size(config.engine.model_size_billions, models)
+    edges = config.prompt_buckets.edges if WRONG not in config.prompt_buckets.edges else ()
+    labels = (*bucket_labels(edges), UNKNOWN) if edges else ()
+    for lane, said in config.objectives.items():
         here: Path = ("objectives", lane)
-        value = keys if isinstance(keys, Mapping) else {}
         if lane == OTHER:
             yield (*here, KEY_MARK), "cannot have objectives: it holds the requests whose lane is not declared"
             continue
-        yield from _shares(known, (*here, "blame_shares"))
-        if edges:
-            yield from _bucket_names(here, value, edges)
-        if declared is not None and lane not in declared:
+        if said.blame_shares:
+            yield from _shares((*here, "blame_shares"), astuple(said.blame_shares))
+        for label in filterfalse(labels.__contains__, said.prompt_buckets) if edges else ():
+            near, made = did_you_mean(label, labels), ", ".join(labels)
+            text = f"is no bucket that prompt_buckets.edges make{near}; they make: {made}"
+            yield (*here, "prompt_buckets", label, KEY_MARK), text
+        if WRONG not in declared and lane not in declared:
             allowed = ", ".join(declared)
             yield (*here, KEY_MARK), f"is no declared lane{did_you_mean(lane, declared)}; declared: {allowed}"
-            if value.get("preset") is None:
+            if said.preset is None:
                 continue  # which preset a lane has by its name is not known before its name is mended
         for objective in Objective if edges else ():
-            if _readable(known, here, objective, edges):
-                yield from _objective_findings(here, objective, value, edges, size)
+            deciding = [(*here, key) for key in _keys_of(objective)]
+            deciding += [(*here, "prompt_buckets", label, objective.value) for label in labels]
+            if not any(_within(path, each) or _within(each, path) for path in deciding for each in wrong):
+                yield from _objective_findings(here, objective, said, edges, size)
 
 
-def _size(known: Known) -> ModelSize | None:
-    stated = known(("engine", "model_size_billions"))
-    models = [name for name in _several(known(("engine", "models"))) if isinstance(name, str)]
-    return model_size(stated if _number(stated) else None, models)
+def _shares(here: Path, shares: Sequence[float]) -> Iterator[Finding]:
+    if WRONG not in shares and not math.isclose(total := math.fsum(shares), 1.0, abs_tol=1e-6):
+        yield here, f"add up to {total:.6g}, and must add up to 1"
 
 
-def _bucket_names(here: Path, value: Mapping[str, object], edges: Sequence[int]) -> Iterator[Finding]:
-    buckets, labels = value.get("prompt_buckets"), (*bucket_labels(edges), UNKNOWN)
-    for label in buckets if isinstance(buckets, Mapping) else ():
-        if label not in labels:
-            made = ", ".join(labels)
-            text = f"is no bucket that prompt_buckets.edges make{did_you_mean(label, labels)}; they make: {made}"
-            yield (*here, "prompt_buckets", label, KEY_MARK), text
-
-
-def _readable(known: Known, here: Path, objective: Objective, edges: Sequence[int]) -> bool:
-    """Whether all that decides an objective's thresholds is right in itself."""
-    read: list[Path] = [(*here, key) for key in _keys_of(objective)]
-    read += [(*here, "prompt_buckets", label, objective.value) for label in (*bucket_labels(edges), UNKNOWN)]
-    return all(known(path) is not WRONG for path in read)
+def _within(path: Path, whole: Path) -> bool:
+    return path[: len(whole)] == whole
 
 
 def _keys_of(objective: Objective) -> tuple[str, ...]:
@@ -336,31 +285,17 @@ def _keys_of(objective: Objective) -> tuple[str, ...]:
     return ("preset", "ttft", "e2e") if objective is Objective.E2E else ("preset", objective.value)
 
 
-def declared_lanes(known: Known) -> list[str] | None:
-    """Every lane that objectives may name, or None while one of the lanes is not known for sure."""
-    rules = _several(known(("lanes", "rules")))
-    named = [rule.get("lane") if isinstance(rule, Mapping) else None for rule in rules]
-    named += [*_several(known(("lanes", "names"))), known(("lanes", "default"))]
-    if WRONG in (known(("lanes", "rules")), known(("lanes", "names"))):
-        return None
-    lanes = [name for name in named if isinstance(name, str)]
-    return list(dict.fromkeys(lanes)) if len(lanes) == len(named) else None
-
-
-def _shares(known: Known, here: Path) -> Iterator[Finding]:
-    shares = known(here)
-    if isinstance(shares, Mapping):
-        total = math.fsum(share for share in shares.values() if _number(share))
-        if not math.isclose(total, 1.0, abs_tol=1e-6):
-            yield here, f"add up to {total:.6g}, and must add up to 1"
+def declared_lanes(lanes: LanesConfig) -> list[str]:
+    """Every lane that objectives may name, with WRONG among them while one is not known."""
+    wrong = [each for each in (lanes.rules, lanes.names) if each is WRONG]
+    return list(dict.fromkeys([*(rule.lane for rule in lanes.rules), *lanes.names, lanes.default, *wrong]))
 
 
 def _objective_findings(
-    here: Path, objective: Objective, value: Mapping[str, object], edges: Sequence[int], size: ModelSize | None
+    here: Path, objective: Objective, said: LaneObjectivesConfig, edges: Sequence[int], size: ModelSize | None
 ) -> Iterator[Finding]:
     """Findings on one objective of one lane with values that are each right in themselves."""
     lane, key = str(here[1]), objective.value
-    said = _alone(value, objective, (*bucket_labels(edges), UNKNOWN))
     whole = lane_objective(objective, lane, said, size)
     if (whole.threshold_seconds is None) != (whole.target is None):
         missing = "target" if whole.target is None else "threshold_seconds"
@@ -378,22 +313,3 @@ def _objective_findings(
                 yield (*path, "threshold_seconds"), text
             else:
                 shorter, least_seconds = label, setting.threshold_seconds
-
-
-def _alone(value: Mapping[str, object], objective: Objective, labels: Sequence[str]) -> LaneObjectivesConfig:
-    """The lane's keys on one objective only, so that a wrong value of another objective does not matter."""
-    kept: dict[str, object] = {key: value[key] for key in _keys_of(objective) if key in value}
-    buckets = value.get("prompt_buckets")
-    kept["prompt_buckets"] = {
-        label: {key: part for key, part in bucket.items() if key == objective.value}
-        for label, bucket in (buckets.items() if isinstance(buckets, Mapping) else ())
-        if label in labels and isinstance(bucket, Mapping)
-    }
-    return LaneObjectivesConfig.model_validate(kept)
-
-
-def _several(value: object) -> list[object]:
-    """A list as it is, one scalar as a list of one, nothing as none."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    return [] if value is None or value is WRONG else [value]

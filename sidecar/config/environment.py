@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sidecar.config.describe import is_secret, model_at, takes_list, takes_text
-from sidecar.config.schema import Config
+from sidecar.config.schema import WHOLE_CONFIG
 from sidecar.config.section import Path
 from sidecar.config.suggest import did_you_mean
+from sidecar.config.values import is_secret
 
 
 PREFIX = "SIDECAR__"
@@ -55,7 +55,7 @@ def _spelled(name: str) -> str:
 
 def names() -> Iterator[str]:
     """Every variable, without the prefix; `LANE` stands for a lane's name."""
-    for section in Config.model_fields:
+    for section in WHOLE_CONFIG.keys:
         if (section,) in _MAPPINGS:
             yield _tail((section,))
             yield from _below((section, _ANY_LANE))
@@ -64,10 +64,15 @@ def names() -> Iterator[str]:
 
 
 def _below(path: Path) -> Iterator[str]:
-    section = model_at(path)
-    for key in () if section is None else section.model_fields:
+    for key in _keys(path):
         yield _tail((*path, key))
         yield from _below((*path, key))
+
+
+def _keys(path: Path) -> Iterable[str]:
+    """The keys of the section at a path; none if another kind of value stands there, or nothing."""
+    shape = WHOLE_CONFIG.at(path)
+    return () if shape is None else shape.keys
 
 
 def settings(environment: Mapping[str, str], lanes: Callable[[], Iterable[str]]) -> Iterator[Setting]:
@@ -99,12 +104,11 @@ def _setting(variable: str, text: str, lanes: Iterable[str]) -> Setting:
                 return Setting((), None, variable, _no_lane(step, found, lanes))
             path = (*path, found[0])
             continue
-        section = model_at(path)
-        if section is None or step != step.upper() or step.lower() not in section.model_fields:
+        if step != step.upper() or step.lower() not in _keys(path):
             return Setting((), None, variable, _no_key(variable))
         path = (*path, step.lower())
     if len(path) == 1 and path not in _MAPPINGS:
-        keys = ", ".join(_tail((key,)) for key in getattr(model_at(path), "model_fields", ()))
+        keys = ", ".join(_tail((key,)) for key in _keys(path))
         return Setting((), None, variable, f"names a section: set its keys, {variable}__KEY with KEY out of: {keys}")
     return _read(path, text, variable)
 
@@ -114,7 +118,9 @@ def _read(path: Path, text: str, variable: str) -> Setting:
         encoded = text.encode()
     except UnicodeEncodeError:
         return Setting(path, None, variable, "is not UTF-8")
-    if takes_text(path):
+    shape = WHOLE_CONFIG.at(path)
+    assert shape is not None
+    if shape.type is str or shape.words:
         return Setting(path, text, variable)
     if not text.strip():
         return Setting(path, None, variable, "is empty: write a value, or unset the variable")
@@ -124,11 +130,11 @@ def _read(path: Path, text: str, variable: str) -> Setting:
     if complaints:
         first = complaints[0]
         text = (
-            "is not YAML, or no value of a config" if is_secret(path) else first.text
+            "is not YAML, or no value of a config" if is_secret(path, WHOLE_CONFIG) else first.text
         )  # YAML's own words repeat parts of it
         where = f" (line {first.place.line}, column {first.place.column} of the value)"
         return Setting(path, None, variable, f"{text}{where}")
-    if takes_list(path) and isinstance(value, str) and "," in value:
+    if shape.type is tuple and isinstance(value, str) and "," in value:
         return Setting(path, None, variable, 'is one text with a comma: write a list as YAML, ["one", "two"]')
     return Setting(path, value, variable)
 
@@ -161,7 +167,7 @@ def _misspelt(environment: Mapping[str, str]) -> Iterator[Setting]:
         head, _, tail = name.upper().partition(_BETWEEN)
         parts = _flat(name.upper()).split("_")
         likely = {"_".join(parts[:at]): instead.get("_".join(parts[at:])) for at in range(1, len(parts))}
-        if tail.split(_BETWEEN)[0].lower() in Config.model_fields:
+        if tail.split(_BETWEEN)[0].lower() in WHOLE_CONFIG.keys:
             likely[head] = PREFIX + tail
         right = next((right for prefix, right in likely.items() if right and _is_near(prefix)), None)
         if right and f"{head}{_BETWEEN}" != PREFIX and not _LINK.match(value):

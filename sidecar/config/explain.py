@@ -5,6 +5,8 @@ Knows how the parts of a config work together, and the width of a terminal. Refu
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import asdict
+
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.folding import WIDTH, folded
 from sidecar.config.in_force import rows, source_words
@@ -18,7 +20,7 @@ from sidecar.config.objectives import (
     preset_name,
     size_of,
 )
-from sidecar.config.schema import NO_TRAFFIC, Config, LaneObjectivesConfig
+from sidecar.config.schema import NO_TRAFFIC, Config, LaneObjectivesConfig, LaneRule
 from sidecar.config.series_count import series_ceiling, series_in_use
 from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
@@ -36,7 +38,7 @@ def explained(config: Config, columns: int = WIDTH) -> str:
         ("buckets", f"{', '.join((*bucket_labels(config.prompt_buckets.edges), UNKNOWN))} (prompt tokens)"),
         ("labels", f"quantization={config.labels.quantization}, gpu_type={config.labels.gpu_type}"),
     ]
-    ways = [(rule.lane, f"if {_conditions(rule.model_dump(exclude_none=True))}") for rule in lanes.rules]
+    ways = [(rule.lane, f"if {_conditions(rule)}") for rule in lanes.rules]
     if lanes.span_attribute is not None:
         ways.insert(0, (f"the span's {lanes.span_attribute},", "if it names a lane; with any other value: other"))
     if lanes.header is not None:
@@ -77,10 +79,12 @@ def _sources(config: Config, columns: int) -> list[str]:
     return [*folded(head, columns), *(line for text in found for line in folded(text, columns, "  ", " " * 6))]
 
 
-def _conditions(rule: dict[str, object]) -> str:
+def _conditions(rule: LaneRule) -> str:
     said = []
-    for key, value in rule.items():
-        if key == "headers" and isinstance(value, dict):
+    for key, value in asdict(rule).items():
+        if value is None:
+            continue
+        if key == "headers":
             said += [f"header {name} is {_values(name, values)}" for name, values in value.items()]
         elif isinstance(value, tuple):
             said.append(f"{key} is {' or '.join(value)}")

@@ -6,13 +6,14 @@ query of a URL. The YAML is a config again, but for what is masked. Refuses to k
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sidecar.config.describe import dotted
+from msgspec import UNSET
+
 from sidecar.config.origins import Source
-from sidecar.config.schema import BucketObjectivesConfig, Config
-from sidecar.config.section import Path, Section
+from sidecar.config.schema import WHOLE_CONFIG, Config
+from sidecar.config.section import Path, Section, dotted, keys_of
 from sidecar.config.values import MASK, USER_OF_URL, may_authenticate
 
 
@@ -39,9 +40,7 @@ def rows(config: Config) -> Iterator[Row]:
 
 
 def _in_schema(path: Path) -> tuple[int, int, tuple[str, ...]]:
-    sections = list(Config.model_fields)
-    section = Config.model_fields[str(path[0])].annotation
-    keys = list(section.model_fields) if isinstance(section, type) and issubclass(section, Section) else []
+    sections, keys = [*WHOLE_CONFIG.keys], [*WHOLE_CONFIG.keys[str(path[0])].keys]
     key = keys.index(str(path[1])) if path[1:] and path[1] in keys else -1
     return sections.index(str(path[0])), key, tuple(map(str, path))
 
@@ -57,19 +56,14 @@ def as_yaml(config: Config) -> str:
         "# The configuration in force. Behind each value stands its source: a flag, a variable of the",
         f"# environment, a line of the file, or {DEFAULT}. {MASK} masks a secret.",
     ]
-    for name in Config.model_fields:
+    for name in WHOLE_CONFIG.keys:
         value = getattr(config, name)
-        if isinstance(value, Section):
-            lines += [f"{name}:", *_keys(config, name, value)]
-        else:
-            lines += (
-                [f"{name}:", *_keys(config, name, value)] if value else [f"{name}: {{}}{_comment(config, (name,))}"]
-            )
+        keys = keys_of(type(value)) if isinstance(value, Section) else value
+        lines += [f"{name}:", *_keys(config, name, keys)] if keys else [f"{name}: {{}}{_comment(config, (name,))}"]
     return "\n".join([*lines, ""])
 
 
-def _keys(config: Config, name: str, section: Section | Mapping[str, Any]) -> Iterator[str]:
-    keys = section.model_fields if isinstance(section, Section) else section
+def _keys(config: Config, name: str, keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         path = (name, key)
         value = _masked(path, _plain(_at(config, path)))
@@ -103,13 +97,11 @@ def _at(config: Config, path: Path) -> Any:
 def _plain(value: Any) -> Any:
     """A value as a file would have it: `none` for an objective that is off, and nothing for a part that was not set."""
     if isinstance(value, Section):
-        parts = {name: getattr(value, name) for name in value.model_fields if name in value.model_fields_set}
-        off = "none" if isinstance(value, BucketObjectivesConfig) else None
-        objectives = BucketObjectivesConfig.model_fields
+        parts = {name: (getattr(value, name), shape.default) for name, shape in keys_of(type(value)).items()}
         return {
-            name: off if part is None and name in objectives else _plain(part)
-            for name, part in parts.items()
-            if part is not None or (off and name in objectives)
+            name: "none" if part is None else _plain(part)
+            for name, (part, default) in parts.items()
+            if part is not UNSET and (part is not None or default is not None) and part not in ((), {})
         }
     if isinstance(value, tuple):
         return [_plain(each) for each in value]

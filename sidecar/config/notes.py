@@ -36,4 +36,4 @@ def notes(config: Config) -> Iterator[Note]:
 
 
 def _is_meant(config: Config, lane: str) -> bool:
-    return bool(config.objectives.get(lane, LaneObjectivesConfig()).model_fields_set)
+    return config.objectives.get(lane, LaneObjectivesConfig()) != LaneObjectivesConfig()

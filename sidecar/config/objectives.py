@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.model_size import ModelSize, model_size
 from sidecar.config.schema import (
@@ -88,14 +90,11 @@ def lane_objective(
     objective: Objective, lane: str, said: LaneObjectivesConfig, size: ModelSize | None
 ) -> ObjectiveSetting:
     """A lane's objective for prompts of ordinary and of unknown length."""
-    preset = _preset(lane, said, size)
-    if _is_off(said, objective):
+    own, preset = _own(said, objective), _preset(lane, said, size)
+    unsaid = ObjectiveSetting(preset.threshold_seconds(objective), preset.target_of(objective))
+    if own is None or (own is UNSET and unsaid.threshold_seconds is None):
         return NO_OBJECTIVE
-    own = _own(said, objective)
-    threshold_seconds = _first(own.threshold_seconds if own else None, preset.threshold_seconds(objective))
-    if own is None and threshold_seconds is None:
-        return NO_OBJECTIVE
-    return ObjectiveSetting(threshold_seconds, _first(own.target if own else None, preset.target_of(objective)))
+    return unsaid if own is UNSET else _over(own, unsaid)
 
 
 def bucket_objectives(
@@ -121,13 +120,12 @@ def bucket_objectives(
 def _bucket_objective(
     objective: Objective, said: BucketObjectivesConfig | None, inherited: ObjectiveSetting, preset: Preset
 ) -> ObjectiveSetting:
-    if said is not None and _is_off(said, objective):
-        return NO_OBJECTIVE
-    own = None if said is None else _own(said, objective)
+    own = UNSET if said is None else _own(said, objective)
     if own is None:
+        return NO_OBJECTIVE
+    if own is UNSET:
         return inherited
-    target = _first(own.target, inherited.target, preset.target_of(objective))
-    return ObjectiveSetting(_first(own.threshold_seconds, inherited.threshold_seconds), target)
+    return _over(own, inherited._replace(target=_first(inherited.target, preset.target_of(objective))))
 
 
 def _stretched(
@@ -139,22 +137,19 @@ def _stretched(
     return rounded(threshold_seconds + extra) if extra else threshold_seconds
 
 
-def _is_off(said: BucketObjectivesConfig, objective: Objective) -> bool:
-    # `none` in the file is None here too (`values.none_is_off`), but the field was set.
-    return objective.value in said.model_fields_set and _own(said, objective) is None
-
-
 _AimConfig = AimConfig | TokenAimConfig | StallAimConfig
 
 
-def _own(said: BucketObjectivesConfig, objective: Objective) -> _AimConfig | None:
-    own: Mapping[Objective, _AimConfig | None] = {
-        Objective.TTFT: said.ttft,
-        Objective.TPOT: said.tpot,
-        Objective.E2E: said.e2e,
-        Objective.STALL: said.stall,
-    }
-    return own[objective]
+def _own(said: BucketObjectivesConfig, objective: Objective) -> _AimConfig | UnsetType | None:
+    """The values for an objective; None if it is off."""
+    own: _AimConfig | UnsetType | None = getattr(said, objective.value)
+    return own
+
+
+def _over(own: _AimConfig, inherited: ObjectiveSetting) -> ObjectiveSetting:
+    return ObjectiveSetting(
+        _first(own.threshold_seconds, inherited.threshold_seconds), _first(own.target, inherited.target)
+    )
 
 
 def _first(*values: float | None) -> float | None:

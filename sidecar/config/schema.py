@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
+from msgspec import UNSET, UnsetType
+
 from sidecar.budgets.budgets import ACCOUNTS_BYTES
 from sidecar.config.origins import Sources
-from sidecar.config.section import NO_KEYS, After, Before, Limits, Section
+from sidecar.config.section import NO_KEYS, Accepted, After, Before, Flag, Limits, Mark, Section
 from sidecar.config.values import (
     OR_NONE,
     Address,
@@ -45,7 +47,6 @@ from sidecar.config.values import (
     TokenThreshold,
     WebConfigFile,
     WorkerUrl,
-    as_seconds,
     empty_is_unsaid,
     none_is_off,
     parse_address,
@@ -53,6 +54,7 @@ from sidecar.config.values import (
     rising,
     several,
 )
+from sidecar.config.written_durations import as_seconds
 from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
@@ -68,6 +70,15 @@ else:
     ApiName = Literal[*API_OF_NAME]
 
 
+RESTART = Mark("restart")
+"""A reload refuses to change the key: sockets depend on it, or series that were already scraped.
+
+(Header count and buffer size bound the engine's pooled connections too, which stay open across a reload.)
+"""
+OF_TRAFFIC = Mark("traffic")
+"""The key, or each of the section, acts on traffic, and has no use with spans.without_proxy."""
+
+
 class EnginePathsConfig(Section):
     """Paths that are inference besides those that are known, and known ones that are not."""
 
@@ -80,11 +91,11 @@ class EnginePathsConfig(Section):
 class EngineConfig(Section):
     """The one inference server behind this sidecar."""
 
-    url: EngineUrl
+    url: Annotated[EngineUrl, RESTART, Flag("URL", "the engine, http://host:port or unix:/path")]
     """Required, because a guessed engine could be the wrong one. HTTP only; without a port, 80. unix:/path is a Unix socket."""
-    kind: KindName = AUTO
+    kind: Annotated[KindName, RESTART] = AUTO
     """The engine's product. auto detects it; none reads no reports and asks the engine for nothing but its health."""
-    models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16)] = ()
+    models: Annotated[tuple[ModelName, ...], Before(several), Limits(max_length=16), RESTART] = ()
     """The closed set of `model` label values; if empty, the models of the engine's /v1/models, and those that its answers prove. A request for another name counts as `other`, unless an answer showed for which of these the name stands."""
     api_key_file: FileName = ""
     """A file with the engine's own API key (vLLM --api-key), such as a mounted Secret. The sidecar asks for the models with it, and reads it each time. Requests carry their clients' keys."""
@@ -92,35 +103,35 @@ class EngineConfig(Section):
     """The key itself, for SIDECAR__ENGINE__API_KEY from a Secret: in a file of the config, all who read that would have it."""
     model_size_billions: Annotated[float, Limits(gt=0, le=100_000)] | None = None
     """Billions of parameters that a token passes (the active ones of a mixture of experts): presets give larger models more time per token. Unset, a size in the names of engine.models counts (-70b, 30B-A3B), else none."""
-    paths: EnginePathsConfig = EnginePathsConfig()
+    paths: Annotated[EnginePathsConfig, OF_TRAFFIC] = EnginePathsConfig()
     """Inference is told by the last segments of a path; most servers need nothing here."""
-    metrics_port: Annotated[int, Limits(ge=1, le=65535)] | None = None
+    metrics_port: Annotated[int | None, Limits(ge=1, le=65535), RESTART] = None
     """Port of the engine's own metrics, if it is not the port of its API; Triton's is 8002."""
-    worker_metrics_urls: Annotated[tuple[WorkerUrl, ...], Before(several), Limits(max_length=16)] = ()
+    worker_metrics_urls: Annotated[tuple[WorkerUrl, ...], Before(several), Limits(max_length=16), RESTART] = ()
     """Addresses (http://host:port) of all workers' own metrics, where a front end of kind dynamo has workers with pages of their own, those of prefill and decode among them: for waiting and running requests, KV cache and the engine's counts. Dynamo's stand at DYN_SYSTEM_PORT. A worker counts for this pod alone: with several front ends before the same workers leave it empty."""
-    scrape_llama_cpp: bool = False
+    scrape_llama_cpp: Annotated[bool, RESTART] = False
     """Read llama.cpp's metrics too. Each read resets two of its gauges, for all other readers as well."""
-    sglang_metrics_dir: Folder = ""
+    sglang_metrics_dir: Annotated[Folder, RESTART, OF_TRAFFIC] = ""
     """The directory of SGLang's --export-metrics-to-file-dir, mounted here read-only: gives the exact split on its OpenAI paths, without spans."""
-    perf_metrics_dir: Folder = ""
+    perf_metrics_dir: Annotated[Folder, RESTART, OF_TRAFFIC] = ""
     """The directory of TensorRT-LLM's perf_metrics_output_dir, mounted here read-only: for requests whose answers do not state their times."""
-    request_trace_dir: Folder = ""
+    request_trace_dir: Annotated[Folder, RESTART, OF_TRAFFIC] = ""
     """The directory in which Dynamo's DYN_REQUEST_TRACE_OUTPUT_PATH lies, mounted here read-only: for clients that do not ask for nvext.timing. Files are read whose names end in .jsonl or .jsonl.gz."""
-    poll_perf_metrics: bool = False
+    poll_perf_metrics: Annotated[bool, RESTART, OF_TRAFFIC] = False
     """Poll /perf_metrics of a TensorRT-LLM before PR 16668 while a request waits for its entry. Each read empties the list, for all other readers as well. With perf_metrics_dir it has no effect."""
-    timing_header: HeaderName | None = None
+    timing_header: Annotated[HeaderName | None, OF_TRAFFIC] = None
     """A header of answers that are not streamed, in the form of Server-Timing, from which the times of a request are read although the engine's kind is not known to send it: `queue` beside `prefill` or `ttft`, in milliseconds."""
-    replicated: bool = False
+    replicated: Annotated[bool, RESTART, OF_TRAFFIC] = False
     """The workload states at least two replicas (`sidecar inject` writes it). A pod with a stalled engine then leaves its Service 20 to 60 s after the last output, drawn once, so that pods behind one shared cause do not leave at one instant; else after 60 s."""
-    estimate: Literal["auto", "never"] = "auto"
+    estimate: Annotated[Literal["auto", "never"], RESTART, OF_TRAFFIC] = "auto"
     """auto splits a TTFT without a report by what such prompts cost; with never, it stays unattributed."""
-    connect_timeout_seconds: Seconds = 2.0
+    connect_timeout_seconds: Annotated[Seconds, OF_TRAFFIC] = 2.0
     """The engine is on loopback: a connect that takes longer is a full accept queue (Envoy 5 s, linkerd inbound 0.3 s). If its name has several addresses, they share this time: the next attempt begins 0.25 s after the one before, which goes on (RFC 8305)."""
-    first_byte_timeout_seconds: Seconds = 600.0
+    first_byte_timeout_seconds: Annotated[Seconds, OF_TRAFFIC] = 600.0
     """The first output must come within this time, whatever head, ping or role frame came before: a queue may be minutes long (nginx 60 s is too short)."""
-    gap_timeout_seconds: Seconds = 300.0
+    gap_timeout_seconds: Annotated[Seconds, OF_TRAFFIC] = 300.0
     """The longest pause behind the first output (Envoy's stream idle timeout is 5 min), not a limit on the whole length of an answer."""
-    pool_idle_seconds: Annotated[float, Before(as_seconds), Limits(ge=0, le=3)] = 3.0
+    pool_idle_seconds: Annotated[float, Before(as_seconds), Limits(ge=0, le=3), OF_TRAFFIC] = 3.0
     """Below the 5 s at which uvicorn closes idle connections, or POSTs fail on the race (linkerd 3 s); 0 keeps none."""
 
     @property
@@ -139,7 +150,7 @@ class EngineConfig(Section):
 class ProxyConfig(Section):
     """The traffic listener and its limits."""
 
-    listen_address: ListenAddress = ":8900"
+    listen_address: Annotated[ListenAddress, RESTART, Flag("ADDRESS", "address for clients")] = ":8900"
     """The address for clients: the Service's target port. Without a host every interface, of IPv4 and, where the kernel has it, of IPv6."""
     max_in_flight: Annotated[int, Limits(ge=1, le=100_000)] = 1024
     """Requests at once, above which 503 and Retry-After are answered and counted (Envoy's breaker: 1024). An unfinished upload is none yet."""
@@ -157,7 +168,7 @@ class ProxyConfig(Section):
     """The longest life of a websocket: a day, so that none outlives its credentials for ever."""
     max_head_bytes: Annotated[int, Limits(ge=1024, le=1 << 20)] = 65536
     """Request line and headers together, above which 431 (Envoy 60 KiB, nginx 4 x 8 KiB)."""
-    max_headers: Annotated[int, Limits(ge=8, le=10_000)] = 128
+    max_headers: Annotated[int, Limits(ge=8, le=10_000), RESTART] = 128
     """Header fields in a request, above which 431 (Envoy 100, HAProxy 101, aiohttp 128)."""
     max_body_bytes: Annotated[int, Limits(ge=1024, le=1 << 40)] = 64 << 20
     """Request body, above which 413. Bodies are streamed, so this bounds uploads and not memory; room for several images."""
@@ -177,7 +188,7 @@ class ProxyConfig(Section):
     """A client that takes no byte for this long is disconnected (nginx send_timeout 60 s)."""
     client_min_bytes_per_second: Annotated[int, Limits(ge=0, le=1 << 30)] = 240
     """Mean rate below which a client is disconnected that has left bytes waiting here for client_write_timeout_seconds (Kestrel 240); 0: no such floor."""
-    client_buffer_bytes: Annotated[int, Limits(ge=4096, le=16 << 20)] = 65536
+    client_buffer_bytes: Annotated[int, Limits(ge=4096, le=16 << 20), RESTART] = 65536
     """High-water mark per stream, above which reading from the engine pauses (Envoy's edge advice 32 KiB)."""
     max_event_bytes: Annotated[int, Limits(ge=1024, le=64 << 20)] = 64 << 10
     """One event of a stream. Of a longer one only the outline is held while it passes: its members without long texts and lists. Usage and finish are read of both."""
@@ -197,13 +208,19 @@ class ProxyConfig(Section):
 class WebConfig(Section):
     """The admin listener: metrics, health, status page."""
 
-    listen_address: ListenAddress = ":9901"
+    listen_address: Annotated[
+        ListenAddress, RESTART, Flag("ADDRESS", "address for metrics, health and the status page")
+    ] = ":9901"
     """Apart from traffic, because the engine has a /metrics of its own. Write endpoints answer loopback only."""
-    config_file: WebConfigFile = ""
+    config_file: Annotated[
+        WebConfigFile,
+        RESTART,
+        Flag("FILE", "TLS and passwords of the admin listener, as for Prometheus' exporters", "--web.config.file"),
+    ] = ""
     """TLS and passwords of the admin listener, in the format of Prometheus' exporters; its content is read again when it changes. Without it: plain HTTP, no password."""
     allowed_hosts: Annotated[tuple[HostName, ...], Before(several), Limits(max_length=64)] = ()
     """Further host names, without a port, under which the admin side answers over plain HTTP without passwords. IP addresses, localhost, the pod's host name and the Service llm-phase-sidecar always pass; others get 421, because the name may be a foreign web page's (docs/access.md)."""
-    native_histograms: NativeForm = "off"
+    native_histograms: Annotated[NativeForm, RESTART] = "off"
     """Form of histograms for a scraper that asks for Prometheus' protobuf format: `beside`, native ones with their classic buckets; `only`, native ones alone: one series where a classic histogram has some thirty (docs/attach.md says what still reads the classic ones); `off`, no protobuf. Others get classic ones."""
 
     @property
@@ -247,7 +264,7 @@ class LanesConfig(Section):
 
     default: LaneName = "default"
     """The lane of requests that no rule takes."""
-    header: HeaderName | None = None
+    header: Annotated[HeaderName | None, OF_TRAFFIC] = None
     """A header whose value names the lane, before any rule; with a value that is not a declared lane, the lane is `other`."""
     span_attribute: Exact | None = None
     """With spans.without_proxy, the attribute of the engine's span whose value names the lane, before any rule, as a header does: a Collector before the sidecar can set one, and `tracestate.KEY` is that key of the client's tracestate."""
@@ -258,6 +275,7 @@ class LanesConfig(Section):
     api_keys: Annotated[
         Mapping[Exact, Annotated[tuple[Sha256, ...], Before(several), Limits(min_length=1, max_length=16)]],
         Limits(max_length=1000),
+        OF_TRAFFIC,
     ] = NO_KEYS
     """Name to the key's SHA-256 (or several, while a key is rotated): no secret is in the config."""
 
@@ -275,9 +293,9 @@ PROMPT_BUCKETS = (512, 4096, 16384, 65536)
 class PromptBucketsConfig(Section):
     """Prompt lengths, in tokens, as a label."""
 
-    edges: Annotated[tuple[Tokens, ...], Before(several), Limits(min_length=1, max_length=15), After(rising)] = (
-        PROMPT_BUCKETS
-    )
+    edges: Annotated[
+        tuple[Tokens, ...], Before(several), Limits(min_length=1, max_length=15), After(rising), RESTART
+    ] = PROMPT_BUCKETS
     """Upper edges, inclusive, rising: chat, documents, long documents, RAG and code bases, whole repositories."""
 
 
@@ -320,13 +338,13 @@ class StallAimConfig(Section):
 class BucketObjectivesConfig(Section):
     """Objectives for requests. `none` switches one off; one that is left out is the lane's, or the preset's."""
 
-    ttft: Annotated[AimConfig | None, Before(none_is_off), OR_NONE] = None
+    ttft: Annotated[AimConfig | UnsetType | None, Before(none_is_off), OR_NONE] = UNSET
     """Streamed requests: from the request's last byte to the first token."""
-    tpot: Annotated[TokenAimConfig | None, Before(none_is_off), OR_NONE] = None
+    tpot: Annotated[TokenAimConfig | UnsetType | None, Before(none_is_off), OR_NONE] = UNSET
     """Streamed requests: time per output token after the first. Apart from ttft, because it has other causes."""
-    e2e: Annotated[AimConfig | None, Before(none_is_off), OR_NONE] = None
+    e2e: Annotated[AimConfig | UnsetType | None, Before(none_is_off), OR_NONE] = UNSET
     """Requests that are not streamed: from the request's last byte to the answer's. They have no first token."""
-    stall: Annotated[StallAimConfig | None, Before(none_is_off), OR_NONE] = None
+    stall: Annotated[StallAimConfig | UnsetType | None, Before(none_is_off), OR_NONE] = UNSET
     """Streamed requests: the longest gap between two outputs, or from the last one to the end. A mean, such as tpot, hides one long gap."""
 
 
@@ -362,20 +380,20 @@ LaneObjectives = Annotated[LaneObjectivesConfig, Before(empty_is_unsaid)]
 class LabelsConfig(Section):
     """Labels that are the same on every series of this process."""
 
-    quantization: LabelValue = UNKNOWN
+    quantization: Annotated[LabelValue, RESTART] = UNKNOWN
     """The weights' format (fp8, awq, ...); if unset, the environment's SIDECAR_QUANTIZATION, else what the engine reports."""
-    gpu_type: LabelValue = UNKNOWN
+    gpu_type: Annotated[LabelValue, RESTART] = UNKNOWN
     """The accelerator (H100, L40S, ...); if unset, the environment's SIDECAR_GPU_TYPE, else what the engine reports."""
 
 
 class MetricsConfig(Section):
     """Detail and number of the exposed series."""
 
-    profile: Profile = "full"
+    profile: Annotated[Profile, RESTART] = "full"
     """The content of `/metrics`; all is counted in either. `lean`, for hundreds of pods: what rules, alerts, autoscaling and a rollout's gate read, summed over prompt lengths, and no histogram (docs/sizing.md); most panels of the dashboards are then empty and say so."""
-    inter_token_by_prompt_bucket: bool = False
+    inter_token_by_prompt_bucket: Annotated[bool, RESTART] = False
     """Split the two inter-token histograms by prompt bucket: six times their series, for a dependence often weak."""
-    series_limit: Annotated[int, Limits(ge=1000, le=1_000_000)] = SERIES_LIMIT
+    series_limit: Annotated[int, Limits(ge=1000, le=1_000_000), RESTART] = SERIES_LIMIT
     """The most series that one process holds; further ones are dropped and counted. A config that makes more in full use is refused."""
 
 
@@ -386,21 +404,29 @@ NO_TRAFFIC = "none (--no-proxy): requests are counted from the engine's spans"
 class SpansConfig(Section):
     """The engine's own spans, taken as OTLP: the exact split where an answer does not carry it. And a span of each request, for your tracing."""
 
-    receive: bool = True
+    receive: Annotated[bool, RESTART] = True
     """Takes spans at `POST /v1/traces` on the admin listener; false takes none and makes none, and the client's trace context passes unchanged."""
-    receive_from: Literal["loopback", "anywhere"] = "loopback"
+    receive_from: Annotated[Literal["loopback", "anywhere"], RESTART] = "loopback"
     """loopback if the engine is in the same pod; anywhere if it is not, and nothing else in the network can reach the port."""
-    grpc_listen_address: GrpcAddress = ""
+    grpc_listen_address: Annotated[GrpcAddress, RESTART] = ""
     """127.0.0.1:4317 takes OTLP over gRPC, for engines that send nothing else; needs `pip install 'llm-phase-sidecar[grpc]'`."""
-    any_engine: bool = False
+    any_engine: Annotated[bool, OF_TRAFFIC] = False
     """Makes a span for each request also where the engine's kind is not known, waits up to 10 s for one of its own below it, and reads that as vLLM's attributes are meant."""
-    forward_url: CollectorUrl = ""
+    forward_url: Annotated[CollectorUrl, RESTART] = ""
     """Your collector: gets the engine's spans of traces that the client sampled, under the client's span; other spans are not sent. With without_proxy it gets all of them as they came."""
-    export_url: CollectorUrl = ""
+    export_url: Annotated[CollectorUrl, RESTART, OF_TRAFFIC] = ""
     """Your collector: gets a span of each request that the client sampled, below the client's span, with its phases below it and no text (docs/opentelemetry.md)."""
-    export_untraced_ratio: Share = 0.0
+    export_untraced_ratio: Annotated[Share, RESTART, OF_TRAFFIC] = 0.0
     """The share of the requests without a trace that begin one, which spans.export_url gets. A request that its client left unsampled is never sent."""
-    without_proxy: bool = False
+    without_proxy: Annotated[
+        bool,
+        RESTART,
+        Flag(
+            None,
+            "open no port for traffic: count requests from the engine's own spans (docs/no_proxy.md)",
+            "--no-proxy",
+        ),
+    ] = False
     """No traffic passes here, and no port is opened for it: requests are counted from the spans of an engine that states each (vLLM, SGLang). The flag is --no-proxy; docs/no_proxy.md says what stays unknown."""
 
     @property
@@ -411,21 +437,21 @@ class SpansConfig(Section):
 class StateConfig(Section):
     """The memory that outlives a process."""
 
-    directory: Folder = ""
+    directory: Annotated[Folder, RESTART] = ""
     """A directory of this pod alone, which exists and may be written: usual values outlive a restart there (an emptyDir will do), so that a restart in mid-fault does not take the fault for the usual."""
 
 
 class BaselineConfig(Section):
     """Usual values for a pod that has no past."""
 
-    file: FileName = ""
+    file: Annotated[FileName, RESTART] = ""
     """A file by `sidecar baseline export` from a healthy pod with the same engine: what broke can be named from the first minute on. state.directory comes first."""
 
 
 class AccountsConfig(Section):
     """The ring of closed requests, in memory."""
 
-    ring_bytes: Annotated[int, Limits(ge=0, le=1 << 30)] = ACCOUNTS_BYTES
+    ring_bytes: Annotated[int, Limits(ge=0, le=1 << 30), RESTART] = ACCOUNTS_BYTES
     """Memory for one row per closed request: arrival, lengths, lane, phases, no text. 16 MiB are 270,000 requests; at most a sixteenth of the memory is used; 0 keeps none."""
 
 
@@ -441,19 +467,23 @@ class ShutdownConfig(Section):
 class LogConfig(Section):
     """Log lines, on stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Flag("LEVEL", "debug, info, warning or error")] = (
+        "info"
+    )
     """info has a line per request; warning only lines of requests that failed on the server's side."""
-    format: Literal["auto", "json", "console"] = "auto"
+    format: Annotated[
+        Literal["auto", "json", "console"], Flag("FORMAT", "json, console or auto: console on a terminal")
+    ] = "auto"
     """auto: console on a terminal, else JSON lines."""
-    headers: Annotated[tuple[OpenHeader, ...], Before(several), Limits(max_length=32)] = ()
+    headers: Annotated[tuple[OpenHeader, ...], Before(several), Limits(max_length=32), OF_TRAFFIC] = ()
     """Request headers whose values are logged in a request's line, cleaned and cut; no other header is."""
 
 
-class Config(Section):
+class Config(Section, dict=True):
     """A whole configuration. `file.load` builds it and also finds contradictions between keys."""
 
     engine: EngineConfig
-    proxy: ProxyConfig = ProxyConfig()
+    proxy: Annotated[ProxyConfig, OF_TRAFFIC] = ProxyConfig()
     web: WebConfig = WebConfig()
     lanes: LanesConfig = LanesConfig()
     prompt_buckets: PromptBucketsConfig = PromptBucketsConfig()
@@ -479,55 +509,30 @@ class Config(Section):
         return self
 
 
-NEEDS_RESTART = (
-    *("engine.url", "engine.kind", "engine.models", "engine.metrics_port", "engine.worker_metrics_urls"),
-    "engine.scrape_llama_cpp",
-    *(
-        "engine.sglang_metrics_dir",
-        "engine.perf_metrics_dir",
-        "engine.request_trace_dir",
-        "engine.poll_perf_metrics",
-        "engine.replicated",
-        "engine.estimate",
-    ),
-    *(
-        "proxy.listen_address",
-        "proxy.max_headers",
-        "proxy.client_buffer_bytes",
-        "web.listen_address",
-        "web.config_file",
-        "web.native_histograms",
-    ),
-    *("prompt_buckets.edges", "labels.quantization", "labels.gpu_type"),
-    *("metrics.profile", "metrics.inter_token_by_prompt_bucket", "metrics.series_limit"),
-    *("state.directory", "baseline.file", "accounts.ring_bytes"),
-    *("spans.receive", "spans.receive_from", "spans.grpc_listen_address", "spans.forward_url"),
-    *("spans.export_url", "spans.export_untraced_ratio", "spans.without_proxy"),
-)
-"""Keys that a reload refuses to change: sockets depend on them, or series that were already scraped.
-
-(Header count and buffer size bound the engine's pooled connections too, which stay open across a reload.)
-"""
-
-
-OF_TRAFFIC: Mapping[str, tuple[str, ...]] = {
-    "proxy": (),
-    "lanes": ("header", "api_keys"),
-    "engine": (
-        *("paths", "estimate", "sglang_metrics_dir", "poll_perf_metrics", "perf_metrics_dir", "timing_header"),
-        *("request_trace_dir", "replicated"),
-        "connect_timeout_seconds",
-        *("first_byte_timeout_seconds", "gap_timeout_seconds", "pool_idle_seconds"),
-    ),
-    "log": ("headers",),
-    "spans": ("export_url", "export_untraced_ratio", "any_engine"),
+WHOLE_CONFIG = Accepted(Config)
+"""The kind of a whole config."""
+KEYS: Mapping[str, Accepted] = {
+    f"{section}.{key}": kind for section, of in WHOLE_CONFIG.keys.items() for key, kind in of.keys.items()
 }
-"""Section to its keys that act on traffic, which have no use with spans.without_proxy; no keys: all of them do."""
+"""The keys of all sections, by dotted name."""
+
+
+def flag_of(key: str) -> str:
+    """`--proxy.listen-address`."""
+    return next((note.name for note in _flags(key) if note.name), f"--{key.replace('_', '-')}")
+
+
+def _flags(key: str) -> list[Flag]:
+    return [note for note in KEYS[key].notes if isinstance(note, Flag)] if key in KEYS else []
+
+
+FLAGS = {key: flag for key in KEYS for flag in _flags(key)}
+"""Keys that are flags too."""
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:
-    """Dotted keys that differ between the two and can only change with a restart, in the order of NEEDS_RESTART."""
-    return [key for key in NEEDS_RESTART if _at(old, key) != _at(new, key)]
+    """Dotted keys that differ between the two and can only change with a restart."""
+    return [key for key, kind in KEYS.items() if RESTART in kind.notes and _at(old, key) != _at(new, key)]
 
 
 def _at(config: Config, key: str) -> object:

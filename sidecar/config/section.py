@@ -1,29 +1,22 @@
-"""Sections of a config: classes whose annotations state what a file may hold, read strictly and with every mistake at once.
+"""Sections of a config: classes whose annotations state once what a file may hold. Reading, errors, flags and docs follow from them.
 
 Knows the kinds of values that a config has: text, numbers, yes or no, words of a closed set, lists, mappings, and sections within
-sections. No value is converted, but a whole number where any number may stand. It refuses to know files, places in them, and the
-words for a mistake (`file.py`). Its names are those of pydantic, which a test compares it with (`tests/config/test_section.py`);
-pydantic itself took a third of the start and 10 MB for that, and its messages were never shown.
+sections. Reading is strict, and finds every mistake at once: no value is converted, but a whole number where any number may stand.
+It refuses to know files, places in them, and what a key means.
 """
 
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from inspect import get_annotations
 from types import MappingProxyType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Self,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, Union, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sidecar.config.written_durations import DURATION_FORMS, as_seconds
 
 
 Path = tuple[str | int, ...]
@@ -32,10 +25,35 @@ KEY_MARK = "[key]"
 """Last step of the path of a mistake in a mapping's key."""
 NO_KEYS: Mapping[Any, Any] = MappingProxyType({})
 """The default of a mapping."""
-MISSING_KEY, UNKNOWN_KEY, NO_TEXT, REFUSED, NOT_TAKEN = "missing", "unknown key", "no text", "refused", "not taken"
-"""The kinds of mistakes. A value is REFUSED with a message, and NOT_TAKEN if it has a wrong type or lies outside its limits."""
-_WRONG: Final = object()
-_NO_DEFAULT: Final = object()
+MISSING_KEY, UNKNOWN_KEY, TWICE, NO_TEXT = "missing", "unknown key", "twice", "no text"
+REFUSED, NOT_TAKEN = "refused", "not taken"
+"""The kinds of mistakes. A name of a mapping stands TWICE if it is read as another one. A value is REFUSED with a message, and NOT_TAKEN if it has a wrong type or lies outside its limits."""
+_REQUIRED: Final = object()
+
+
+class _Wrong:
+    """Stands for a value that is wrong: no comparison with it holds, it has no items, and each part of it is wrong too."""
+
+    def _never(self, _other: object) -> bool:
+        return False
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _never
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __call__(self, *_: object) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+
+WRONG: Final[Any] = _Wrong()
 
 
 class Before(NamedTuple):
@@ -44,8 +62,14 @@ class Before(NamedTuple):
     call: Callable[[Any], Any]
 
 
+class Check(NamedTuple):
+    """A function that gets a value of the right type. Raises ValueError with the mistake."""
+
+    call: Callable[[Any], object]
+
+
 class After(NamedTuple):
-    """A function that gets a value of the right type; it may replace it. Raises ValueError with the mistake."""
+    """A function that gets a value of the right type, and returns the one to take. Raises ValueError with the mistake."""
 
     call: Callable[[Any], Any]
 
@@ -70,6 +94,28 @@ class Limits(NamedTuple):
         )
 
 
+class Description(NamedTuple):
+    """Words for the values that a key accepts, where its type and limits do not give them."""
+
+    text: str
+    secret: bool = False
+    """The value must not be shown, even if it is wrong."""
+
+
+class Flag(NamedTuple):
+    """The key is a flag too. `value`: its placeholder in the help; None for a flag without a value. `name`: if it is not the key's."""
+
+    value: str | None
+    help: str
+    name: str = ""
+
+
+class Mark(NamedTuple):
+    """A property that keys have or have not."""
+
+    name: str
+
+
 class Mistake(NamedTuple):
     """One mistake in a tree of values."""
 
@@ -88,199 +134,205 @@ class Mistakes(Exception):  # noqa: N818  there may be many
         self.found = tuple(found)
 
 
-class Key(NamedTuple):
-    """One key of a section."""
+if TYPE_CHECKING:
+    _Frozen = Struct  # to mypy, because a protocol that names an attribute takes no frozen one
+else:
 
-    annotation: Any
-    """Its type, without the notes of `Annotated`."""
-    metadata: tuple[Any, ...]
-    """Those notes."""
-    default: Any
-
-    def is_required(self) -> bool:
-        return self.default is _NO_DEFAULT
+    class _Frozen(Struct, frozen=True):
+        pass
 
 
-@dataclass_transform(kw_only_default=True)
-class Section:
-    """One section of a config: frozen, with no keys but its own, and no value that is not of the key's type."""
-
-    model_fields: ClassVar[Mapping[str, Key]] = {}
-    """The keys of the section, those of its bases first."""
-    _kinds: ClassVar[Mapping[str, Any]] = {}
-    """Key to its type, with the notes."""
-
-    def __init_subclass__(cls) -> None:
-        keys, kinds = dict(cls.model_fields), dict(cls._kinds)
-        for name, kind in cls.__annotations__.items():
-            bare, *notes = _noted(kind)
-            keys[name] = Key(bare, tuple(notes), cls.__dict__.get(name, _NO_DEFAULT))
-            kinds[name] = kind
-        cls.model_fields, cls._kinds = keys, kinds
-
-    def __init__(self, **said: Any) -> None:
-        """Raises Mistakes."""
-        found: list[Mistake] = []
-        values = _keys(type(self), said, (), found)
-        if found:
-            raise Mistakes(found)
-        _fill(self, values)
+class Section(_Frozen):
+    """One section of a config, frozen. Its constructor takes values of the right types and checks none; `model_validate` reads."""
 
     @classmethod
     def model_validate(cls, tree: object) -> Self:
         """The section in a tree of values, as YAML has it. Raises Mistakes."""
         found: list[Mistake] = []
-        section: Self = _section(cls, tree, (), found)
+        section: Self = Accepted(cls).read(tree, (), found)
         if found:
             raise Mistakes(found)
         return section
 
-    @classmethod
-    def model_construct(cls, **values: Any) -> Self:
-        """A section with these values and the other defaults; nothing is checked."""
-        section = cls.__new__(cls)
-        _fill(section, values)
-        return section
-
-    @property
-    def model_fields_set(self) -> frozenset[str]:
-        """The keys that were written, whatever their value."""
-        said: frozenset[str] = self.__dict__["_said"]
-        return said
-
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
         """The same with other values, which are not checked."""
-        said = {name: value for name, value in self.__dict__.items() if name in self.model_fields_set}
-        return type(self).model_construct(**{**said, **update})
-
-    def model_dump(self, *, exclude_none: bool = False) -> dict[str, Any]:
-        """The values by key, sections as such dicts too."""
-        return {
-            name: _dumped(self.__dict__[name], exclude_none)
-            for name in self.model_fields
-            if not (exclude_none and self.__dict__[name] is None)
-        }
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is frozen")
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash((type(self), tuple(self.__dict__[name] for name in self.model_fields)))
-
-    def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self._values().items())
-        return f"{type(self).__name__}({said})"
-
-    def _values(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self.model_fields if name in self.__dict__}
+        return replace(self, **update)
 
 
-def _fill(section: Section, values: dict[str, Any]) -> None:
-    defaults = {name: key.default for name, key in section.model_fields.items() if not key.is_required()}
-    section.__dict__.update(defaults | values, _said=frozenset(values))
+class Accepted:
+    """The values that may stand at a place: their type, taken apart, with the notes of `Annotated`."""
 
+    def __init__(self, annotation: Any, default: object = _REQUIRED) -> None:
+        self.default = default
+        self.notes: list[Any] = []
+        self._may_be_none = False
+        while (origin := get_origin(annotation)) in (Annotated, Union, types.UnionType):
+            annotation, *more = get_args(annotation)
+            if origin is Annotated:
+                self.notes += more
+            else:  # of a type with None or UNSET: no key has another
+                self._may_be_none |= types.NoneType in more
+        self.type: Any = origin or annotation
+        parts = get_args(annotation)
+        self.words: tuple[str, ...] = parts if self.type is Literal else ()
+        """Those of a closed set."""
+        self.parts = tuple(Accepted(part) for part in parts if part is not ... and self.type is not Literal)
+        """The kind of a list's items; those of a mapping's keys and values."""
+        self.section: type[Section] | None = (
+            annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
+        )
 
-def _dumped(value: Any, exclude_none: bool) -> Any:
-    if isinstance(value, Section):
-        return value.model_dump(exclude_none=exclude_none)
-    if isinstance(value, tuple):
-        return tuple(_dumped(item, exclude_none) for item in value)
-    if isinstance(value, Mapping):
-        return {key: _dumped(item, exclude_none) for key, item in value.items()}
-    return value
+    @property
+    def required(self) -> bool:
+        return self.default is _REQUIRED
 
+    @property
+    def keys(self) -> Mapping[str, "Accepted"]:
+        """Those of a section; any other kind has none."""
+        return NO_KEYS if self.section is None else keys_of(self.section)
 
-def _noted(kind: Any) -> tuple[Any, ...]:
-    """A type, and after it the notes of `Annotated`."""
-    return get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    @property
+    def secret(self) -> bool:
+        """Whether the value, or one inside it, must not be shown. A wrong type may be the secret itself (`api_keys: sk-...`)."""
+        inside = (*self.parts, *self.keys.values())
+        return any(isinstance(note, Description) and note.secret for note in self.notes) or any(
+            kind.secret for kind in inside
+        )
 
+    def at(self, path: Path) -> "Accepted | None":
+        """The kind of the value at a path below this one; None if the path leads to nothing."""
+        found: Accepted | None = self
+        for step in path:
+            if found is None:
+                break
+            if found.section is not None:
+                found = found.keys.get(str(step))
+            elif found.parts:
+                # The path of a key's own error is (..., key, KEY_MARK): the mark steps from the value's kind to the key's.
+                found = found.parts[0 if path[-1] == KEY_MARK and path[-2] == step else -1]
+            elif step != KEY_MARK:
+                found = None
+        return found
 
-def _read(kind: Any, written: Any, path: Path, found: list[Mistake]) -> Any:
-    """A value of this type with its notes, or _WRONG after its mistakes were added to `found`."""
-    kind, *notes = _noted(kind)
-    try:
-        value = written
-        for note in reversed(notes):
-            if isinstance(note, Before):
-                value = note.call(value)
-        value = _bare(kind, value, path, found)
-        if value is _WRONG:
-            return _WRONG
-        for note in notes:
-            if isinstance(note, Limits) and not note.hold(value):
-                found.append(Mistake(path, NOT_TAKEN, written))
-                return _WRONG
-            if isinstance(note, After):
-                value = note.call(value)
-    except ValueError as error:
-        found.append(Mistake(path, REFUSED, written, str(error)))
-        return _WRONG
-    return value
+    # --- reading ---------------------------------------------------------------------------------------------------------
 
-
-def _bare(kind: Any, value: Any, path: Path, found: list[Mistake]) -> Any:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):  # of a type and None: no key has another
-        (one,) = (each for each in get_args(kind) if each is not types.NoneType)
-        return None if value is None else _read(one, value, path, found)
-    if origin is tuple and isinstance(value, tuple):
-        item = get_args(kind)[0]
-        items = tuple(_read(item, each, (*path, at), found) for at, each in enumerate(value))
-        return _WRONG if any(each is _WRONG for each in items) else items
-    if origin is Mapping and isinstance(value, Mapping):
-        name, item = get_args(kind)
-        pairs = [
-            (_read(name, key, (*path, key, KEY_MARK), found), _read(item, each, (*path, key), found))
-            for key, each in value.items()
-        ]
-        return _WRONG if any(each is _WRONG for pair in pairs for each in pair) else dict(pairs)
-    if isinstance(kind, type) and issubclass(kind, Section):
-        return _section(kind, value, path, found)
-    taken = _WRONG
-    if origin is Literal:
-        taken = value if isinstance(value, str) and value in get_args(kind) else _WRONG
-    elif kind in (str, bool):
-        taken = value if isinstance(value, kind) else _WRONG
-    elif kind in (int, float):
-        taken = _number(kind, value)
-    if taken is _WRONG:
-        found.append(Mistake(path, NO_TEXT if kind is str else NOT_TAKEN, value))
-    return taken
-
-
-def _section(kind: type[Section], value: Any, path: Path, found: list[Mistake]) -> Any:
-    if isinstance(value, kind):
+    def read(self, written: Any, path: Path, found: list[Mistake]) -> Any:
+        """The value, with WRONG for all that is wrong in it after its mistake was added to `found`; WRONG is taken without one."""
+        before = len(found)
+        try:
+            value = written
+            for note in reversed(self.notes):
+                if isinstance(note, Before) and value is not WRONG:
+                    value = note.call(value)
+            if value is WRONG or (value is None and self._may_be_none):
+                return value
+            value = self._bare(value, path, found)
+            for note in self.notes if len(found) == before else ():
+                if isinstance(note, Limits) and not note.hold(value):
+                    found.append(Mistake(path, NOT_TAKEN, written))
+                    return WRONG
+                if isinstance(note, Check | After):
+                    changed = note.call(value)
+                    value = changed if isinstance(note, After) else value
+        except ValueError as error:
+            found.append(Mistake(path, REFUSED, written, str(error)))
+            return WRONG
         return value
-    if not isinstance(value, Mapping):
-        found.append(Mistake(path, NOT_TAKEN, value))
-        return _WRONG
-    before = len(found)
-    values = _keys(kind, value, path, found)
-    return kind.model_construct(**values) if len(found) == before else _WRONG
+
+    def _bare(self, value: Any, path: Path, found: list[Mistake]) -> Any:
+        taken = WRONG
+        if self.section is not None:
+            if isinstance(value, Mapping):
+                return self.section(**self._keys(value, path, found))
+            taken = value if isinstance(value, self.section) else WRONG
+        elif self.parts:
+            if isinstance(value, self.type):
+                return self._items(value, path, found)
+        elif self.type is Literal:
+            taken = value if isinstance(value, str) and value in self.words else WRONG
+        elif self.type in (int, float):
+            taken = self._number(value)
+        elif isinstance(value, self.type):
+            taken = value
+        if taken is WRONG:
+            found.append(Mistake(path, NO_TEXT if self.type is str else NOT_TAKEN, value))
+        return taken
+
+    def _items(self, value: Any, path: Path, found: list[Mistake]) -> Any:
+        item = self.parts[-1]
+        items: dict[Any, Any] = {}
+        for key, each in value.items() if self.type is Mapping else enumerate(value):
+            name = self.parts[0].read(key, (*path, key, KEY_MARK), found) if self.type is Mapping else key
+            if name is not WRONG and name in items:
+                found.append(Mistake((*path, key), TWICE, key))
+            items[name] = item.read(each, (*path, key), found)
+        items.pop(WRONG, None)
+        return items if self.type is Mapping else tuple(items.values())
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return WRONG
+        if self.type is int:
+            return value if isinstance(value, int) else WRONG
+        try:
+            number = float(value)
+        except OverflowError:  # of a whole number with hundreds of digits
+            return WRONG
+        return number if math.isfinite(number) else WRONG
+
+    def _keys(self, tree: Mapping[Any, Any], path: Path, found: list[Mistake]) -> dict[str, Any]:
+        values = {}
+        for name, kind in self.keys.items():
+            if name in tree:
+                values[name] = kind.read(tree[name], (*path, name), found)
+            elif kind.required:
+                values[name] = WRONG
+                found.append(Mistake((*path, name), MISSING_KEY, None))
+        found += [Mistake((*path, name), UNKNOWN_KEY, tree[name]) for name in tree if name not in self.keys]
+        return values
+
+    # --- words -----------------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """The accepted values: "a number above 0 and at most 86400", "one of: auto, never"."""
+        for note in self.notes:
+            if isinstance(note, Description):
+                return note.text
+        if self.words:
+            return f"one of: {', '.join(self.words)}"
+        if self.section is not None:
+            return f"a mapping with keys out of: {', '.join(self.keys)}"
+        limits = next((note for note in self.notes if isinstance(note, Limits)), Limits())
+        if self.parts:
+            size = "" if limits.max_length is None else f" of {limits.min_length or 0} to {limits.max_length}"
+            *names, item = self.parts
+            return f"a mapping{size} from {names[0]} to {item}" if names else f"a list{size}, each {item}"
+        if self.type not in (int, float):
+            return "true or false" if self.type is bool else "text"
+        low = (
+            f" at least {limits.ge}"
+            if limits.ge is not None
+            else f" above {limits.gt}"
+            if limits.gt is not None
+            else ""
+        )
+        high = f"{' and' if low else ''} at most {limits.le}" if limits.le is not None else ""
+        unit = f", or with a unit: {DURATION_FORMS}" if Before(as_seconds) in self.notes else ""
+        return f"a {'whole ' if self.type is int else ''}number{low}{high}{unit}"
 
 
-def _keys(kind: type[Section], tree: Mapping[Any, Any], path: Path, found: list[Mistake]) -> dict[str, Any]:
-    """The values of a section's keys; useless if there were mistakes."""
-    values = {}
-    for name, key in kind.model_fields.items():
-        if name in tree:
-            values[name] = _read(kind._kinds[name], tree[name], (*path, name), found)  # noqa: SLF001  of this module
-        elif key.is_required():
-            found.append(Mistake((*path, name), MISSING_KEY, None))
-    found += [Mistake((*path, name), UNKNOWN_KEY, tree[name]) for name in tree if name not in kind.model_fields]
-    return values
+@cache
+def keys_of(section: type[Section]) -> Mapping[str, Accepted]:
+    """The keys of a section, those of its bases first."""
+    annotations = {name: of for base in reversed(section.__mro__) for name, of in get_annotations(base).items()}
+    names, defaults = section.__struct_fields__, section.__struct_defaults__
+    required = (_REQUIRED,) * (len(names) - len(defaults))
+    return {
+        name: Accepted(annotations[name], default) for name, default in zip(names, (*required, *defaults), strict=True)
+    }
 
 
-def _number(kind: type, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return _WRONG
-    if kind is int:
-        return value if isinstance(value, int) else _WRONG
-    try:
-        number = float(value)
-    except OverflowError:
-        return _WRONG
-    return number if math.isfinite(number) else _WRONG
+def dotted(path: Path) -> str:
+    """A path as text: `lanes.rules[0].lane`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path if step != KEY_MARK)
+    return "".join(steps).removeprefix(".")

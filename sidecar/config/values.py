@@ -7,13 +7,13 @@ the value, which may be a secret typed into the wrong place.
 import ipaddress
 import itertools
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
-from sidecar.config.section import After, Before, Limits
-from sidecar.config.written_durations import seconds_of_duration
+from sidecar.config.section import Accepted, After, Before, Check, Description, Limits, Path
+from sidecar.config.written_durations import as_seconds
 from sidecar.engines.probe.where import LONGEST_PATH_BYTES, UNIX, UNIX_HOST, unix_path
 from sidecar.ledger.request_labels import OTHER
 
@@ -25,15 +25,6 @@ class Address(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """Description of the values that a key accepts, for error messages and docs/configuration.md."""
-
-    text: str
-    secret: bool = False
-    """The value must not be shown, even if it is wrong."""
-
-
 VARIABLE = re.compile(r"\$\{\w[^}]*\}|\$\(\w+\)|\$[A-Z_][A-Z0-9_]*|^\$\w+$")
 """An environment variable as shells, Kubernetes and Compose write it."""
 MASK = "***"
@@ -41,7 +32,6 @@ MASK = "***"
 USER_OF_URL = re.compile(r"(?<=://)[^/@]*@")
 """User and password in a URL, which no error and no page repeats."""
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")  # RFC 9110 5.6.2 token
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "x-auth-token"}
 )
@@ -52,6 +42,13 @@ _LIKE_A_SECRET = re.compile(r"auth|cookie|credential|key|pass|secret|session|tok
 def may_authenticate(header: str) -> bool:
     """Whether the values of a header are masked where a config is shown: rather one too many than a team's own `x-team-token`."""
     return header in SECRET_HEADERS or _LIKE_A_SECRET.search(header) is not None
+
+
+def is_secret(path: Path, root: Accepted) -> bool:
+    """Whether the value at a path, or one inside it, must not be shown. `root`: the kind of the whole file."""
+    below_headers = path[path.index("headers") + 1 :][:1] if "headers" in path else ()
+    kind = root.at(path)
+    return (kind is not None and kind.secret) or any(may_authenticate(str(name).lower()) for name in below_headers)
 
 
 def parse_address(text: str) -> Address:
@@ -96,11 +93,8 @@ def is_http_address(text: str) -> bool:
     return named and not re.search(r"\s", text)
 
 
-def _collector_url(text: str) -> str:
-    """The URL of an OTLP/HTTP collector, path included, or nothing."""
-    if not text:
-        return text
-    _expanded(text)
+def _collector_url(text: str) -> None:
+    """The URL of an OTLP/HTTP collector, path included."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("is not an http:// or https:// URL with a host")
@@ -111,7 +105,6 @@ def _collector_url(text: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError("has a query or fragment")
     parse_address(parts.netloc if re.search(r":[0-9]*$", parts.netloc) else f"{parts.netloc}:0")
-    return text
 
 
 def parse_engine(text: str) -> Address:
@@ -134,29 +127,9 @@ def _is_ipv6(host: str) -> bool:
     return True
 
 
-def _listen_address(text: str) -> str:
-    parse_address(text)
-    return text
-
-
-def _grpc_address(text: str) -> str:
-    if text:
-        parse_address(text)
-        if find_spec("grpc") is None:
-            raise ValueError("needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'")
-    return text
-
-
-def _worker_url(text: str) -> str:
-    _expanded(text)
-    parse_engine_url(text)
-    return text
-
-
-def _engine_url(text: str) -> str:
-    _expanded(text)
-    parse_engine(text)
-    return text
+def _grpc_is_there(_text: str) -> None:
+    if find_spec("grpc") is None:
+        raise ValueError("needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'")
 
 
 def _expanded(text: str) -> None:
@@ -165,91 +138,69 @@ def _expanded(text: str) -> None:
         raise ValueError("names an environment variable, and nothing expands it")
 
 
-def _lane(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", text):
-        raise ValueError("is not a lane name")
-    if text == OTHER:
-        raise ValueError('is reserved: "other" is the lane for names that are not declared')
-    return text
+def _unless_empty(*checks: Callable[[str], object]) -> Check:
+    """An empty text stands for none, and is not checked."""
+
+    def check(text: str) -> None:
+        for each in checks if text else ():
+            each(text)
+
+    return Check(check)
 
 
-def _label(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", text):
-        raise ValueError("is not a label value")
-    return text
+def _form(pattern: str, wrong: str) -> Check:
+    """A text that the pattern matches as a whole."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> None:
+        if not form.fullmatch(text):
+            raise ValueError(wrong)
+
+    return Check(check)
 
 
-def _model(text: str) -> str:
+def _not_other(stands_for: str) -> Check:
+    def check(text: str) -> None:
+        if text == OTHER:
+            raise ValueError(f'is reserved: "other" is the {stands_for}')
+
+    return Check(check)
+
+
+def _model(text: str) -> None:
     if not text.isprintable() or not 1 <= len(text) <= 256:
         raise ValueError("is not a model name")
-    if text == OTHER:
-        raise ValueError('is reserved: "other" is the label of models that are not listed')
-    return text
 
 
-def _header(text: str) -> str:
-    if not _HEADER.fullmatch(text):
-        raise ValueError("is not a header name")
-    return text.lower()
-
-
-def _host_name(text: str) -> str:
-    if not _HOST.fullmatch(text):
-        raise ValueError("is not a host name (write it without a scheme, a port and a path)")
-    return text
-
-
-def _open_header(text: str) -> str:
-    if text.lower() in SECRET_HEADERS:
+def _open(header: str) -> None:
+    if header.lower() in SECRET_HEADERS:
         raise ValueError("carries secrets and is never logged")
-    return _header(text)
 
 
-def _pattern(text: str) -> str:
+def _pattern(text: str) -> None:
     if not 1 <= len(text.encode("utf-8", "replace")) <= 1024 or "*" in text[:-1]:
         raise ValueError("is empty, too long, or has a * before its end")
-    return text
 
 
-def _path(text: str) -> str:
+def _path(text: str) -> None:
     if not text.startswith("/") or "?" in text or "#" in text:
         raise ValueError("does not begin with a slash, or has a query or fragment")
-    return _pattern(text)
 
 
-_PATH_END = re.compile(r"(?:/[^\x00-\x20\x7f-\U0010ffff/?#]+)+")
-
-
-def _path_end(text: str) -> str:
-    if not _PATH_END.fullmatch(text):
-        raise ValueError("is not the end of a path: segments with a slash before each, as /v1/chat/completions")
+def _named(text: str) -> None:
     if text.endswith("/*"):
         raise ValueError("ends with *, and would hold for every path: its last segment must be a name")
-    return text
 
 
-def _sha256(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        raise ValueError("is not a SHA-256")
-    return text.lower()
-
-
-def _engine_key(text: str) -> str:
-    if text and not re.fullmatch(r"[!-~]{1,1024}", text):
-        raise ValueError("is not a key that a header can carry")
-    return text
-
-
-def _folder(text: str) -> str:
+def _absolute(text: str) -> None:
     if text and (not text.startswith("/") or len(text) > 4096 or not text.isprintable()):
         raise ValueError("is not an absolute path")
-    return text
 
 
-def path_text(text: str) -> str:
+def path_text(text: str) -> None:
+    """Raises ValueError for a text that can be no path."""
     if len(text) > 4096 or not text.isprintable():
         raise ValueError("is not a path")
-    return text
 
 
 def _target(value: object) -> object:
@@ -263,16 +214,6 @@ def _token_seconds(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and value > _SLOWEST_TOKEN_SECONDS:
         raise ValueError("is probably in milliseconds; a threshold is in seconds (50 ms is 0.05)")
     return value
-
-
-def as_seconds(value: object) -> object:
-    """A duration with a unit becomes seconds; all else, also what only resembles one, stays for the key's type to judge."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return seconds_of_duration(value)
-    except ValueError:
-        return value
 
 
 def none_is_off(value: object) -> object:
@@ -302,37 +243,81 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
 
 _SLOWEST_TOKEN_SECONDS = 10
 
-ListenAddress = Annotated[str, After(_listen_address), Description("an address host:port (or :port, [v6]:port)")]
-GrpcAddress = Annotated[str, After(_grpc_address), Description('an address host:port, or "" for none')]
+ListenAddress = Annotated[str, Check(parse_address), Description("an address host:port (or :port, [v6]:port)")]
+GrpcAddress = Annotated[
+    str, _unless_empty(parse_address, _grpc_is_there), Description('an address host:port, or "" for none')
+]
 CollectorUrl = Annotated[
-    str, After(_collector_url), Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True)
+    str,
+    _unless_empty(_expanded, _collector_url),
+    Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True),
 ]
-Folder = Annotated[str, After(_folder), Description('the absolute path of a directory, or "" for none')]
-FileName = Annotated[str, After(_folder), Description('the absolute path of a file, or "" for none')]
+Folder = Annotated[str, Check(_absolute), Description('the absolute path of a directory, or "" for none')]
+FileName = Annotated[str, Check(_absolute), Description('the absolute path of a file, or "" for none')]
 EngineKey = Annotated[
-    str, After(_engine_key), Description('at most 1024 characters from ! to ~, or "" for none', secret=True)
+    str,
+    _form("[!-~]{0,1024}", "is not a key that a header can carry"),
+    Description('at most 1024 characters from ! to ~, or "" for none', secret=True),
 ]
-WebConfigFile = Annotated[str, After(path_text), Description('the path of a file, or "" for none')]
+WebConfigFile = Annotated[str, Check(path_text), Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
-    str, After(_engine_url), Description("a URL http://host:port without a path, or unix:/path", secret=True)
+    str,
+    Check(_expanded),
+    Check(parse_engine),
+    Description("a URL http://host:port without a path, or unix:/path", secret=True),
 ]
-WorkerUrl = Annotated[str, After(_worker_url), Description("a URL http://host:port without a path", secret=True)]
+WorkerUrl = Annotated[
+    str,
+    Check(_expanded),
+    Check(parse_engine_url),
+    Description("a URL http://host:port without a path", secret=True),
+]
 LaneName = Annotated[
     str,
-    After(_lane),
+    _form(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "is not a lane name"),
+    _not_other("lane for names that are not declared"),
     Description('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"'),
 ]
-LabelValue = Annotated[str, After(_label), Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside")]
-ModelName = Annotated[str, After(_model), Description('1 to 256 printable characters, not "other"')]
-HeaderName = Annotated[str, After(_header), Description("a header name")]
-HostName = Annotated[str, After(_host_name), Description("a host name")]
-OpenHeader = Annotated[str, After(_open_header), Description("a header name that carries no secret")]
-Pattern = Annotated[str, After(_pattern), Description("text; a * at its end matches any rest")]
-PathEnd = Annotated[
-    str, After(_path_end), Description("the last segments of a path, from a slash; * is any one segment")
+LabelValue = Annotated[
+    str,
+    _form(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", "is not a label value"),
+    Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside"),
 ]
-PathPattern = Annotated[str, After(_path), Description("a path from its slash; a * at its end matches any rest")]
-Sha256 = Annotated[str, After(_sha256), Description("the 64 hex digits of the key's SHA-256", secret=True)]
+ModelName = Annotated[
+    str,
+    Check(_model),
+    _not_other("label of models that are not listed"),
+    Description('1 to 256 printable characters, not "other"'),
+]
+_HEADER = _form(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", "is not a header name")  # RFC 9110 5.6.2 token
+HeaderName = Annotated[str, _HEADER, After(str.lower), Description("a header name")]
+HostName = Annotated[
+    str,
+    _form(_HOST.pattern, "is not a host name (write it without a scheme, a port and a path)"),
+    Description("a host name"),
+]
+OpenHeader = Annotated[
+    str, Check(_open), _HEADER, After(str.lower), Description("a header name that carries no secret")
+]
+Pattern = Annotated[str, Check(_pattern), Description("text; a * at its end matches any rest")]
+PathEnd = Annotated[
+    str,
+    _form(
+        r"(?:/[^\x00-\x20\x7f-\U0010ffff/?#]+)+",
+        "is not the end of a path: segments with a slash before each, as /v1/chat/completions",
+    ),
+    Check(_named),
+    Description("the last segments of a path, from a slash; * is any one segment"),
+]
+PathPattern = Annotated[
+    str, Check(_path), Check(_pattern), Description("a path from its slash; a * at its end matches any rest")
+]
+Sha256 = Annotated[
+    str,
+    _form("[0-9a-fA-F]{64}", "is not a SHA-256"),
+    After(str.lower),
+    Description("the 64 hex digits of the key's SHA-256", secret=True),
+]
 Patterns = Annotated[tuple[Pattern, ...], Before(several), Limits(min_length=1, max_length=64)]
 Paths = Annotated[tuple[PathPattern, ...], Before(several), Limits(min_length=1, max_length=64)]
 Exact = Annotated[str, Limits(min_length=1, max_length=256), Description("text of 1 to 256 characters")]

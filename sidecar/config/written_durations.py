@@ -32,3 +32,13 @@ def seconds_of_duration(text: str) -> float:
 def seconds_of_flag(text: str) -> float:
     """The same for flags that mean seconds by a number without a unit."""
     return float(text) if re.fullmatch(_AMOUNT, text.strip()) and "," not in text else seconds_of_duration(text)
+
+
+def as_seconds(value: object) -> object:
+    """A duration with a unit becomes seconds; all else, also what only resembles one, stays for the key's type to judge."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return seconds_of_duration(value)
+    except ValueError:
+        return value

@@ -9,8 +9,8 @@ import pytest
 from sidecar.cli import main
 from sidecar.commands.named_files import _named, file_errors
 from sidecar.config.file import load
-from sidecar.config.schema import Config
-from sidecar.config.section import Section
+from sidecar.config.schema import KEYS
+from sidecar.config.section import Accepted
 from sidecar.config.values import FileName, Folder
 from sidecar.pod.usual.baseline import Key, head
 from tests.support.configs import URL, few
@@ -91,11 +91,7 @@ def test_a_directory_that_may_not_be_written_is_told(tmp_path: Path, monkeypatch
 
 def test_every_key_that_names_a_file_is_looked_at() -> None:
     """A new key of these types is added to the table, or this test fails."""
-    kinds = {(section, name) for section, key in Config.model_fields.items() for name in names_of_files(key.annotation)}
+    words = [str(Accepted(of)) for of in (FileName, Folder)]
+    named = {tuple(key.split(".")) for key, accepted in KEYS.items() if str(accepted) in words}
 
-    assert {path for path, _, _ in _named(load(None, {"engine.url": URL}, {}, series_in_use=few))} == kinds
-
-
-def names_of_files(section: type[Section]) -> list[str]:
-    kinds = getattr(section, "_kinds", {})
-    return [name for name, kind in kinds.items() if kind in (FileName, Folder)]
+    assert {path for path, _, _ in _named(load(None, {"engine.url": URL}, {}, series_in_use=few))} == named

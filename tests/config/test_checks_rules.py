@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sidecar.classify.found import Peek
 from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions, takes_all_of
-from sidecar.config.schema import LaneRule, LanesConfig
-from sidecar.config.section import Path
+from sidecar.config.schema import Config, LaneRule, LanesConfig
+from sidecar.config.section import keys_of
+from tests.support.configs import URL
 
 
 KEYS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("k", "l")}
@@ -78,13 +79,8 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
 
 def unreachable(each: list[dict[str, Any]]) -> set[int]:
     """Indexes of the rules that the config's check calls unreachable."""
-
-    def known(path: Path) -> object:
-        if path == ("lanes", "rules"):
-            return each
-        return KEYS if path == ("lanes", "api_keys") else None
-
-    found = contradictions(known)
+    config = Config.model_validate({"engine": {"url": URL}, "lanes": {"rules": each, "api_keys": KEYS}})
+    found = contradictions(config, (), ())
     return {int(path[2]) for path, text in found if text.startswith("can never be reached")}
 
 
@@ -152,7 +148,7 @@ def test_a_rule_that_still_gets_something_is_no_error(key: str, earlier: object,
 
 def test_every_kind_of_condition_is_told_apart() -> None:
     """Each kind of condition has its pair above, or has no wider and narrower values, as `streaming`."""
-    assert {*LaneRule.model_fields} == {"lane", "streaming", *PAIRS}
+    assert {*keys_of(LaneRule)} == {"lane", "streaming", *PAIRS}
     one, other = (LaneRule(lane="a", streaming=streaming) for streaming in (True, False))
     assert [takes_all_of(one, one), takes_all_of(one, other), takes_all_of(other, one)] == [True, False, False]
     assert takes_all_of(LaneRule(lane="a"), one) is True

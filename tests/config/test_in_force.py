@@ -49,7 +49,6 @@ def test_the_page_is_the_config_again(tmp_path: Path) -> None:
     assert [of.model_copy(update={"objectives": {}}) for of in both] == [
         config.model_copy(update={"objectives": {}})
     ] * 2
-    assert again.objectives["batch"].model_fields_set == config.objectives["batch"].model_fields_set
     assert dict(again.objectives) == {**config.objectives, "gold": gold}
 
 
@@ -80,9 +79,9 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     file = tmp_path / "c.yml"
     file.write_text(SECRETS)
     config = load(str(file), series_in_use=few)
-    unchecked = Config.model_construct(
+    unchecked = Config(
         engine=EngineConfig(url=URL),
-        spans=SpansConfig.model_construct(forward_url="https://me:CANARY@c:4318/v1/traces?token=CANARY&a=CANARY"),
+        spans=SpansConfig(forward_url="https://me:CANARY@c:4318/v1/traces?token=CANARY&a=CANARY"),
     )
     page = as_yaml(config) + as_yaml(unchecked) + "".join(row.value for row in rows(config))
 

@@ -35,12 +35,12 @@ def test_a_part_leaves_the_rest_of_its_whole_and_a_whole_takes_its_parts_away() 
         values.outside_below(("objectives", "chat")),
         values.outside_below(("log",)),
     ]
-    values.set(("objectives",), {}, Source(Kind.ENVIRONMENT, "$WHOLE"))
+    values.set(("objectives",), {}, Source(Kind.ENVIRONMENT, "$WHOLE_CONFIG"))
 
     assert parts == {"chat": {"ttft": {"target": 0.9, "threshold_seconds": 1}}, "docs": {"tpot": "none"}}
     assert places == ["$PART", None, "$PART", None]
-    assert values.sources["objectives",] == Source(Kind.ENVIRONMENT, "$WHOLE", ("c.yml:4", "$PART", "$DOCS"))
-    assert values.outside(("objectives", "chat", "ttft")) == "$WHOLE"
+    assert values.sources["objectives",] == Source(Kind.ENVIRONMENT, "$WHOLE_CONFIG", ("c.yml:4", "$PART", "$DOCS"))
+    assert values.outside(("objectives", "chat", "ttft")) == "$WHOLE_CONFIG"
 
 
 def test_a_section_that_is_no_mapping_stays_the_error_that_it_is() -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.environment import PREFIX
 from sidecar.config.file import ConfigErrors, load
-from sidecar.config.schema import Config
-from sidecar.config.section import Section
+from sidecar.config.schema import KEYS, AimConfig, TokenAimConfig
 from sidecar.config.written_durations import seconds_of_duration, seconds_of_flag
 from tests.support.configs import URL, few
 
@@ -67,17 +66,6 @@ def test_any_text_is_seconds_of_at_least_0_or_refused(text: str) -> None:
     assert seconds >= 0
 
 
-def seconds_keys(kind: type[Section] = Config, before: tuple[str, ...] = ()) -> list[str]:
-    """Every key of a plain section whose value is a time."""
-    found = []
-    for name, key in kind.model_fields.items():
-        if isinstance(key.annotation, type) and issubclass(key.annotation, Section):
-            found += seconds_keys(key.annotation, (*before, name))
-        elif name.endswith("_seconds"):
-            found.append(".".join((*before, name)))
-    return found
-
-
 OTHER_VALUES = {
     "shutdown.lame_duck_seconds": ("1s500ms", "1.5"),
     "proxy.tunnel_total_timeout_seconds": ("25h", "90000"),
@@ -87,7 +75,7 @@ OTHER_VALUES = {
 
 def test_every_time_of_a_config_takes_units() -> None:
     """In a file, in a variable, and as before without a unit."""
-    keys = [key for key in seconds_keys() if key != "engine.pool_idle_seconds"]
+    keys = [key for key in KEYS if key.endswith("_seconds") and key != "engine.pool_idle_seconds"]
     assert len(keys) >= 12
     for key in keys:
         section, name = key.split(".")
@@ -109,8 +97,8 @@ def test_thresholds_take_units_and_a_wrong_one_says_which(tmp_path: Path) -> Non
     config = load(str(file), series_in_use=few)
     own = config.objectives["default"]
 
-    assert own.ttft is not None
-    assert own.tpot is not None
+    assert isinstance(own.ttft, AimConfig)
+    assert isinstance(own.tpot, TokenAimConfig)
     assert (config.engine.pool_idle_seconds, own.ttft.threshold_seconds, own.tpot.threshold_seconds) == (0.5, 0.8, 0.05)
 
     file.write_text(f"engine: {{url: '{URL}', gap_timeout_seconds: soon, connect_timeout_seconds: 48h}}\n")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sidecar.config.file import SHORT_FLAGS, flag_of, load
-from sidecar.config.schema import Config, WebConfig
+from sidecar.config.file import load
+from sidecar.config.schema import FLAGS, Config, WebConfig, flag_of
 from tests.support.admin import Visit, visit
 from tests.support.kustomize import Objects
 from tests.support.rollouts import engines_port
@@ -75,7 +75,7 @@ def config_file(objects: Objects, folder: Path) -> Path:
 def config_of(objects: Objects, folder: Path) -> Config:
     """The config with which the sidecar of this pod runs."""
     pod = pod_of(objects)
-    known = {key: pod.flags[flag_of(key)] for key in SHORT_FLAGS if flag_of(key) in pod.flags}
+    known = {key: pod.flags[flag_of(key)] for key in FLAGS if flag_of(key) in pod.flags}
     variables = {each["name"]: each["value"] for each in pod.sidecar["env"] if "value" in each}
     return load(str(config_file(objects, folder)), known, variables)
 
@@ -95,7 +95,7 @@ def mismatches(objects: Objects, folder: Path) -> list[str]:
 
 
 def _flags(pod: AttachedPod, folder: Path) -> Iterator[str]:
-    known = {"--config.file", *map(flag_of, SHORT_FLAGS)}
+    known = {"--config.file", *map(flag_of, FLAGS)}
     yield from (f"flag {flag}: not one of `sidecar serve`" for flag in sorted(set(pod.flags) - known))
     mounted = {mount["mountPath"] for mount in pod.sidecar["volumeMounts"]}
     for flag in ("--config.file", "--web.config.file"):

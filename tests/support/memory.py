@@ -23,7 +23,7 @@ from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 
 
-LIMITS = ProxyConfig.model_construct(
+LIMITS = ProxyConfig(
     max_in_flight=4,
     max_head_bytes=4096,
     max_headers=16,
@@ -32,7 +32,7 @@ LIMITS = ProxyConfig.model_construct(
     client_buffer_bytes=1000,  # below what a config allows, so that few bytes fill it
 )
 """All other limits are the config's defaults."""
-ENGINE_LIMITS = EngineConfig.model_construct()
+ENGINE_LIMITS = EngineConfig(url="http://127.0.0.1:1")
 WEBSOCKET = (
     b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
 )

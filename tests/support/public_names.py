@@ -9,14 +9,11 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
 
 from sidecar.cli import main
 from sidecar.config.schema import Config
-from sidecar.config.section import Section
+from sidecar.config.section import Accepted, Section, keys_of
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import CATALOGUE
 
@@ -45,23 +42,18 @@ def _metrics() -> Iterator[str]:
 
 
 def _config_keys(section: type[Section], before: str) -> Iterator[str]:
-    for name, field in section.model_fields.items():
+    for name, accepted in keys_of(section).items():
         yield f"config {before}{name}"
-        for inner in _parts(field.annotation):
-            if isinstance(inner, type) and issubclass(inner, Section):
-                yield from _config_keys(inner, f"{before}{name}.")
-            elif isinstance(inner, type) and issubclass(inner, Enum):
-                yield from (f"config {before}{name}={member.value}" for member in inner)
-            elif isinstance(inner, str):
-                yield f"config {before}{name}={inner}"
+        for part in _parts(accepted):
+            if part.section is not None:
+                yield from _config_keys(part.section, f"{before}{name}.")
+            yield from (f"config {before}{name}={word}" for word in part.words)
 
 
-def _parts(annotation: Any) -> Iterator[object]:
-    """The classes and literal words in an annotation."""
-    if get_origin(annotation) is None and not isinstance(annotation, UnionType) and annotation is not Union:
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _parts(argument)
+def _parts(accepted: Accepted) -> Iterator[Accepted]:
+    yield accepted
+    for part in accepted.parts:
+        yield from _parts(part)
 
 
 def _flags() -> Iterator[str]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.schema import EngineConfig
+from sidecar.config.section import keys_of
 from sidecar.engines.kinds import KINDS
 from sidecar.engines.llama_cpp import LlamaCpp
 from sidecar.engines.probe.detect import next_question, order, recognised
@@ -165,7 +166,6 @@ def test_whatever_is_answered_the_questions_end(pages: Pages) -> None:
 
 def test_config_page_and_detection_know_the_same_kinds() -> None:
     """The kinds are listed in three places, which must agree."""
-    config = EngineConfig.model_fields["kind"].annotation
-    named = set(getattr(config, "__args__", ())) - {"auto", "none"}
+    named = set(keys_of(EngineConfig)["kind"].words) - {"auto", "none"}
 
     assert named == {kind for kind, _, _ in ENGINES.values()} == set(c.ENGINE_INFO.labels[0].values) == set(KINDS)
