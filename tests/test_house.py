@@ -245,7 +245,6 @@ TESTED_THROUGH = {
     "classify/found.py": "classify/test_body.py",
     "commands/compare/": "commands/compare/test_compare_command.py",
     "commands/verify/verify_output.py": "commands/verify/test_verify_command.py",
-    "config/config_document.py": "config/test_yaml.py",
     "commands/demo/demo_flags.py": "commands/demo/test_demo.py",
     "commands/demo/load.py": "commands/demo/test_stage.py",
     "commands/demo/servers.py": "commands/demo/test_demo.py",

@@ -11,22 +11,17 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from sidecar.config.config_document import Document, Place
-from sidecar.config.file import ConfigErrors, line_of, say, text_of
+from sidecar.config.file import ConfigErrors, Draft, text_of
 from sidecar.config.section import (
-    KEY_MARK,
     NO_KEYS,
-    UNKNOWN_KEY,
     Accepted,
     Before,
     Check,
     Description,
     Limits,
-    Mistakes,
     Section,
-    dotted,
 )
 from sidecar.config.section import Path as Keys
 from sidecar.config.values import empty_is_unsaid, path_text, several
@@ -196,33 +191,17 @@ class Loaded:
 
 def load(file: str) -> Loaded:
     """Read the file and the certificates that it names. Raises ConfigErrors with all errors at once."""
-    document = read(text_of(file))
-    found: list[tuple[Keys, str]] = []
-    unknown: set[Keys] = set()
-    web: WebFile | None = None
-    if document.tree or not document.complaints:
-        try:
-            web = WebFile.model_validate(document.tree)
-        except Mistakes as mistakes:
-            unknown = {each.path for each in mistakes.found if each.kind == UNKNOWN_KEY}
-            found = [
-                (each.path, NOT_SUPPORTED.get(dotted(each.path)) or say(each, Accepted(WebFile)))
-                for each in mistakes.found
-                if not any(each.path == complaint.path for complaint in document.complaints)
-            ]
-    wrong = [*(complaint.path for complaint in document.complaints), *(path for path, _ in found)]
-    tree = document.tree
-    found += [each for each in _contradictions(tree) if not any(_within(each[0], path) for path in wrong)]
-    context = None
-    if web is not None and not found and not document.complaints and web.tls_server_config is not None:
-        context, unusable = _context(web.tls_server_config, Path(file).parent)
-        found += unusable
-    lines = [(place, path, text) for path, place, text in document.complaints]
-    lines += [(_place(document, path, at_key=path in unknown), path, text) for path, text in found]
-    if web is None or lines:
-        raise ConfigErrors(
-            [line_of(f"{file}:{place.line}:{place.column}", path, text) for place, path, text in sorted(lines)]
-        )
+    draft = Draft(file, read(text_of(file)), Accepted(WebFile))
+    web: WebFile = draft.read(NOT_SUPPORTED)
+    for path, text in _contradictions(web):
+        draft.add(path, text)
+    draft.refuse()
+    if web.tls_server_config is None:
+        return Loaded(web, None)
+    context, unusable = _context(web.tls_server_config, Path(file).parent)
+    for path, text in unusable:
+        draft.add(path, text)
+    draft.refuse()
     return Loaded(web, context)
 
 
@@ -236,38 +215,26 @@ def files_named(file: str) -> tuple[Path, ...]:
     return (Path(file), *(Path(file).parent / name for name in named if isinstance(name, str)))
 
 
-def _within(path: Keys, wrong: Keys) -> bool:
-    return path[: len(wrong)] == wrong or wrong[: len(path)] == path
-
-
-def _place(document: Document, path: Keys, *, at_key: bool) -> Place:
-    keys = tuple(step for step in path if step != KEY_MARK)
-    return document.place_of(keys, at_key=at_key or KEY_MARK in path) or Place(1, 1)
-
-
-def _contradictions(tree: Mapping[str, Any]) -> Iterator[tuple[Keys, str]]:
-    """Mistakes that no single value shows, from the values as written."""
-    tls = tree.get("tls_server_config")
-    if isinstance(tls, dict):
-        here, auth = "tls_server_config", tls.get("client_auth_type", "NoClientCert")
-        if tls.get("client_ca_file") is not None and auth == "NoClientCert":
+def _contradictions(web: WebFile) -> Iterator[tuple[Keys, str]]:
+    """Mistakes that no single value shows; a value that is wrong in itself is in none."""
+    here, tls, limit = "tls_server_config", web.tls_server_config, web.rate_limit
+    if tls is not None:
+        auth = tls.client_auth_type
+        if tls.client_ca_file is not None and auth == "NoClientCert":
             yield (here, "client_ca_file"), "has no use while client_auth_type is NoClientCert"
-        if tls.get("client_ca_file") is None and auth in CLIENTS and auth != "NoClientCert":
+        if tls.client_ca_file is None and auth != "NoClientCert":
             yield (here, "client_auth_type"), f"{auth} needs client_ca_file"
-        if tls.get("client_allowed_sans") and auth != "RequireAndVerifyClientCert":
+        if tls.client_allowed_sans and auth != "RequireAndVerifyClientCert":
             text = "needs client_auth_type: RequireAndVerifyClientCert, or a client without a certificate passes"
             yield (here, "client_allowed_sans"), text
-        if (tls.get("min_version"), tls.get("max_version")) == ("TLS13", "TLS12"):
+        if (tls.min_version, tls.max_version) == ("TLS13", "TLS12"):
             yield (here, "max_version"), "must be at least min_version (TLS13)"
-        if tls.get("cipher_suites") and tls.get("min_version") == "TLS13":
+        if tls.cipher_suites and tls.min_version == "TLS13":
             yield (here, "cipher_suites"), "has no use while min_version is TLS13, which has suites of its own"
-    http = tree.get("http_server_config")
-    headers = http.get("headers") if isinstance(http, dict) else None
-    for name, value in headers.items() if isinstance(headers, dict) else ():
-        if value and value not in HEADERS.get(name, ()) and HEADERS.get(name):
+    for name, value in web.http_server_config.headers.items():
+        if value and HEADERS[name] and value not in HEADERS[name]:
             yield ("http_server_config", "headers", name), f"must be one of: {', '.join(HEADERS[name])}"
-    limit = tree.get("rate_limit")
-    if isinstance(limit, dict) and limit.get("interval") not in (None, 0, "0", "0s") and not limit.get("burst"):
+    if limit.interval > 0 and limit.burst == 0:
         yield ("rate_limit", "burst"), "must be at least 1 where an interval is set, or every request is refused"
 
 

@@ -7,18 +7,18 @@ used at all.
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
 from sidecar.config import environment as variables
 from sidecar.config.checks import contradictions, declared_lanes
-from sidecar.config.config_document import Document, Place
-from sidecar.config.origins import Kind, Merged, Source
+from sidecar.config.origins import Document, Kind, Merged, Place, Source
 from sidecar.config.schema import FLAGS, WHOLE_CONFIG, Config, LanesConfig, flag_of
 from sidecar.config.section import (
     KEY_MARK,
     MISSING_KEY,
+    NO_KEYS,
     NO_TEXT,
     REFUSED,
     TWICE,
@@ -34,10 +34,7 @@ from sidecar.config.suggest import did_you_mean
 from sidecar.config.values import VARIABLE, is_secret
 
 
-ENVIRONMENT = {
-    "SIDECAR_QUANTIZATION": ("labels", "quantization"),
-    "SIDECAR_GPU_TYPE": ("labels", "gpu_type"),
-}
+ENVIRONMENT = {"SIDECAR_QUANTIZATION": ("labels", "quantization"), "SIDECAR_GPU_TYPE": ("labels", "gpu_type")}
 """Older variables, whose value a key takes if no other source has it."""
 _LARGEST_FILE_BYTES = 4 << 20
 
@@ -75,35 +72,72 @@ def load(
         from sidecar.config.yaml import read  # noqa: PLC0415  PyYAML takes 20 ms, and flags need none
 
         document = read(text_of(file))
-    return _Draft(file, document, flags or {}, environment or {}).config(series_in_use)
+    return _Sources(file, document, flags or {}, environment or {}).config(series_in_use)
 
 
-class _Draft:
-    """The merged values, the origin of each, and all errors, each with its place and its path."""
+class Draft:
+    """A config that is being read: its tree of values, and all errors, each with its place and its path."""
+
+    def __init__(self, file: str | None, document: Document, whole: Accepted) -> None:
+        self.tree: dict[str, Any] = document.tree
+        self.wrong = [complaint.path for complaint in document.complaints]
+        """The paths of all mistakes."""
+        self._errors: list[tuple[Place | str, Path, str]] = [(at, path, text) for path, at, text in document.complaints]
+        self._file, self._document, self._whole = file, document, whole
+
+    def read(self, instead: Mapping[str, str] = NO_KEYS) -> Any:
+        """The config, with WRONG for all that is wrong in it, whose errors are added. `instead`: other words, by dotted key."""
+        misplaced, mistakes = [complaint.path for complaint in self._document.complaints], list[Mistake]()
+        if misplaced and not self._document.tree:
+            return WRONG
+        config = self._whole.read(self.tree, (), mistakes)
+        for each in mistakes:
+            if each.path not in misplaced:
+                text = instead.get(dotted(each.path)) or say(each, self._whole)
+                self.add(each.path, text, at_key=each.kind == UNKNOWN_KEY)
+        return self._whole.read(_spoilt(self.tree, misplaced), (), []) if misplaced else config
+
+    def add(self, path: Path, text: str, *, at_key: bool = False) -> None:
+        """Note an error."""
+        bare = tuple(step for step in path if step != KEY_MARK)
+        self._errors.append((self._place(bare, at_key=at_key or KEY_MARK in path), path, text))
+        self.wrong.append(path)
+
+    def refuse(self) -> None:
+        """Raises ConfigErrors if there are any, in the order of the file and then of the other places."""
+        if self._errors:
+            raise ConfigErrors([self._line(*each) for each in sorted(self._errors, key=lambda each: _order(each[0]))])
+
+    def _place(self, path: Path, *, at_key: bool) -> Place | str:
+        return self._document.place_of(path, at_key=at_key) or Place(1, 1)
+
+    def _line(self, place: Place | str, path: Path, text: str) -> str:
+        return line_of(place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}", path, text)
+
+
+class _Sources(Draft):
+    """The same from a file, flags and the environment, with the source of each value."""
 
     def __init__(
         self, file: str | None, document: Document, flags: Mapping[str, str | bool], environment: Mapping[str, str]
     ) -> None:
-        self._file = file
-        self._document = document
+        super().__init__(file, document, WHOLE_CONFIG)
         # A section whose keys are all commented out is null in YAML and means its defaults.
-        tree: dict[str, Any] = {key: value for key, value in document.tree.items() if value is not None}
-        tree.setdefault("engine", {})  # so that engine.url is reported as missing, not the section
+        self.tree = {key: value for key, value in document.tree.items() if value is not None}
+        self.tree.setdefault("engine", {})  # so that engine.url is reported as missing, not the section
         of_file: dict[Path, Source] = {
             path: Source(Kind.FILE, f"{file}:{place.line}")
             for path, place in document.keys.items()
             if len(path) == 2  # a section's key, or a lane's objectives
         }
-        self._merged = Merged(tree, of_file)
-        self._errors: list[tuple[Place | str, Path, str]] = [(at, path, text) for path, at, text in document.complaints]
-        self._unreadable = bool(document.complaints) and not document.tree
+        self._merged = Merged(self.tree, of_file)
         self._take_environment(environment)
         for key, value in flags.items():
             self._merged.set(tuple(key.split(".")), value, Source(Kind.FLAG, flag_of(key)))
 
     def _take_environment(self, environment: Mapping[str, str]) -> None:
         for variable, path in ENVIRONMENT.items():
-            section = self._merged.tree.get(path[0])
+            section = self.tree.get(path[0])
             if environment.get(variable) and not (isinstance(section, dict) and path[1] in section):
                 self._merged.set(path, environment[variable], Source(Kind.ENVIRONMENT, f"${variable}"))
         misread: list[tuple[Path, Source]] = []
@@ -111,11 +145,13 @@ class _Draft:
             source = Source(Kind.ENVIRONMENT, f"${setting.variable}", self._beaten(setting.path))
             if setting.error:
                 self._errors.append((source.where, setting.path, setting.error))
-                misread += [(setting.path, source)] if setting.path else []
+                misread.append((setting.path, source))
             else:
                 self._merged.set(setting.path, setting.value, source)
         for wrong, source in misread:
-            self._merged.set(wrong, WRONG, source)
+            if wrong:
+                self._merged.set(wrong, WRONG, source)
+                self.wrong.append(wrong)
 
     def _beaten(self, path: Path) -> tuple[str, ...]:
         """The line of a value of the file that stands deeper than the keys whose sources are listed."""
@@ -124,46 +160,32 @@ class _Draft:
 
     def _lanes(self) -> list[str]:
         """The lanes that a variable may name: those declared so far, and those with objectives in the file."""
-        objectives = self._merged.tree.get("objectives")
-        named = declared_lanes(Accepted(LanesConfig).read(self._merged.tree.get("lanes", {}), (), []))
+        objectives = self.tree.get("objectives")
+        named = declared_lanes(Accepted(LanesConfig).read(self.tree.get("lanes", {}), (), []))
         right = [lane for lane in named if lane is not WRONG]
         return list(dict.fromkeys([*right, *(objectives if isinstance(objectives, dict) else ())]))
 
     def config(self, series_in_use: SeriesInUse) -> Config:
-        """Raises ConfigErrors, with the errors in the order of the file and then of the other places."""
-        tree, sources = self._merged.tree, self._merged.sources
-        mistakes: list[Mistake] = []
-        config: Config = WRONG if self._unreadable else WHOLE_CONFIG.read(tree, (), mistakes)
-        misplaced = [complaint.path for complaint in self._document.complaints]
-        for each in mistakes:
-            if each.path not in misplaced:
-                self._add(each.path, say(each), at_key=each.kind == UNKNOWN_KEY)
-        wrong = [path for _, path, _ in self._errors if path] + misplaced
-        if misplaced and not self._unreadable:
-            config = WHOLE_CONFIG.read(_spoilt(tree, misplaced), (), [])
-        for path, text in contradictions(config, {path[:2] for path in sources}, wrong):
-            self._add(path, text)
-        if not self._errors:
-            for path, text in too_many(config, series_in_use):
-                self._add(path, text)
-        if self._errors:
-            raise ConfigErrors([self._line(*each) for each in sorted(self._errors, key=lambda each: _order(each[0]))])
+        """Raises ConfigErrors."""
+        sources = self._merged.sources
+        config: Config = self.read()
+        for path, text in [*contradictions(config, {path[:2] for path in sources}, self.wrong)]:
+            self.add(path, text)
+        self.refuse()
+        for path, text in too_many(config, series_in_use):
+            self.add(path, text)
+        self.refuse()
         return config.from_sources(sources)
 
-    def _add(self, path: Path, text: str, *, at_key: bool = False) -> None:
-        bare = tuple(step for step in path if step != KEY_MARK)
-        outside = self._merged.outside(bare)
-        if outside is None and bare not in self._document.values:
-            outside = self._merged.outside_below(bare)
-        nowhere = flag_of(dotted(bare)) if self._file is None else Place(1, 1)
-        place = outside or self._document.place_of(bare, at_key=at_key or KEY_MARK in path) or nowhere
-        self._errors.append((place, path, text))
-
-    def _line(self, place: Place | str, path: Path, text: str) -> str:
-        return line_of(place if isinstance(place, str) else f"{self._file}:{place.line}:{place.column}", path, text)
+    def _place(self, path: Path, *, at_key: bool) -> Place | str:
+        outside = self._merged.outside(path)
+        if outside is None and path not in self._document.values:
+            outside = self._merged.outside_below(path)
+        nowhere = flag_of(dotted(path)) if self._file is None else Place(1, 1)
+        return outside or self._document.place_of(path, at_key=at_key) or nowhere
 
 
-def _spoilt(tree: Any, paths: list[Path]) -> Any:
+def _spoilt(tree: Any, paths: Iterable[Path]) -> Any:
     """A copy of the tree with WRONG at these paths."""
     if () in paths:
         return WRONG
@@ -187,7 +209,7 @@ def _order(place: Place | str) -> tuple[int, int, int, str]:
     return (1, 0, 0, place) if isinstance(place, str) else (0, *place, "")
 
 
-def say(mistake: Mistake, root: Accepted = WHOLE_CONFIG) -> str:
+def say(mistake: Mistake, root: Accepted) -> str:
     """The text for a mistake, with the allowed values. `root`: the shape of the whole file."""
     path, kind, value, message = mistake
     if kind == UNKNOWN_KEY:

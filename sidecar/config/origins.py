@@ -1,14 +1,47 @@
-"""The merged values of a config, and the source of each: a flag, a variable of the environment, or a line of the file.
+"""The values of a config file with the place of each, and the merged ones with their sources: a flag, a variable, a line of the file.
 
-Knows which source won for a key and which ones lost. Refuses to know the meaning of a key, and the order of precedence: the caller
-sets values in that order (`file.py`).
+Knows which source won for a key and which ones lost. Refuses to know a file's syntax (`yaml.py`), the meaning of a key, and the order of
+precedence: the caller sets values in that order (`file.py`).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sidecar.config.section import Path
+
+
+class Place(NamedTuple):
+    """Line and column in the file, both from 1."""
+
+    line: int
+    column: int
+
+
+class Complaint(NamedTuple):
+    """An error in the text itself."""
+
+    path: Path
+    place: Place
+    text: str
+
+
+@dataclass
+class Document:
+    tree: dict[str, object] = field(default_factory=dict)
+    values: dict[Path, Place] = field(default_factory=dict)
+    """The first character of each value."""
+    keys: dict[Path, Place] = field(default_factory=dict)
+    """The first character of each key."""
+    complaints: list[Complaint] = field(default_factory=list)
+
+    def place_of(self, path: Path, *, at_key: bool = False) -> Place | None:
+        """The place of a value (or of its key), else of the nearest value around it; None for an empty document."""
+        if at_key and path in self.keys:
+            return self.keys[path]
+        around = (path[:length] for length in range(len(path), 0, -1))
+        return next((self.values[each] for each in around if each in self.values), None)
 
 
 class Kind(StrEnum):

@@ -267,10 +267,7 @@ EngineUrl = Annotated[
     Description("a URL http://host:port without a path, or unix:/path", secret=True),
 ]
 WorkerUrl = Annotated[
-    str,
-    Check(_expanded),
-    Check(parse_engine_url),
-    Description("a URL http://host:port without a path", secret=True),
+    str, Check(_expanded), Check(parse_engine_url), Description("a URL http://host:port without a path", secret=True)
 ]
 LaneName = Annotated[
     str,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import yaml
 
-from sidecar.config.config_document import Complaint, Document, Place
+from sidecar.config.origins import Complaint, Document, Place
 from sidecar.config.section import Path
 
 

@@ -134,8 +134,8 @@ ratelimit: {}
     wrong = [line.split(": ", 2) for line in told]
 
     assert [(place, key) for place, key, _ in wrong] == [
-        ("2:3", "tls_server_config.cert"),
         ("2:3", "tls_server_config.cert_file"),
+        ("2:3", "tls_server_config.cert"),
         ("3:13", "tls_server_config.key_file"),
         ("5:16", "tls_server_config.min_version"),
         ("6:21", "tls_server_config.client_auth_type"),
@@ -151,7 +151,7 @@ ratelimit: {}
         ("15:1", "ratelimit"),
     ]
     assert [text for _, _, text in wrong if not re.search("must be|not supported|allowed here", text)] == []
-    assert wrong[0][2] == "is not supported: write it to a file and name that in cert_file"
+    assert wrong[1][2] == "is not supported: write it to a file and name that in cert_file"
     assert wrong[3][2].startswith('"TLS10" is not supported (TLS 1.0 and 1.1 are broken): must be one of: TLS12, TLS13')
     assert "CANARY" not in "".join(told)
 

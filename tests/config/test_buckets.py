@@ -16,10 +16,7 @@ def test_the_default_labels() -> None:
 
 @pytest.mark.parametrize(
     ("edges", "expected"),
-    [
-        ((1000,), ("0-1000", "1000+", "unknown")),
-        ((1536, 1 << 20), ("0-1536", "1536-1m", "1m+", "unknown")),
-    ],
+    [((1000,), ("0-1000", "1000+", "unknown")), ((1536, 1 << 20), ("0-1536", "1536-1m", "1m+", "unknown"))],
 )
 def test_labels_of_other_edges(edges: tuple[int, ...], expected: tuple[str, ...]) -> None:
     """k and m stand for 1024 and 1024 x 1024; an edge that is no multiple is written out."""

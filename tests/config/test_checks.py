@@ -42,10 +42,7 @@ def test_a_rule_without_a_condition_is_refused_with_its_place(tmp_path: Path) ->
         load(str(file))
 
     words = "has no condition, so that it would take every request: lanes.default names the lane of the rest"
-    assert caught.value.lines == (
-        f"{file}:4:7: lanes.rules[0]: {words}",
-        f"{file}:5:7: lanes.rules[1]: {words}",
-    )
+    assert caught.value.lines == (f"{file}:4:7: lanes.rules[0]: {words}", f"{file}:5:7: lanes.rules[1]: {words}")
 
 
 def test_a_mistake_in_one_objective_does_not_hide_a_contradiction_in_another(tmp_path: Path) -> None:

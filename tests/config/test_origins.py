@@ -6,11 +6,7 @@ from sidecar.config.origins import Kind, Merged, Source
 def merged() -> Merged:
     tree = {"log": {"level": "debug"}, "objectives": {"chat": {"ttft": {"target": 0.9}}, "docs": None}, "lanes": 5}
     return Merged(
-        tree,
-        {
-            ("log", "level"): Source(Kind.FILE, "c.yml:2"),
-            ("objectives", "chat"): Source(Kind.FILE, "c.yml:4"),
-        },
+        tree, {("log", "level"): Source(Kind.FILE, "c.yml:2"), ("objectives", "chat"): Source(Kind.FILE, "c.yml:4")}
     )
 
 

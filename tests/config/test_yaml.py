@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.config.config_document import Complaint, Place
+from sidecar.config.origins import Complaint, Place
 from sidecar.config.yaml import read
 
 
