@@ -158,7 +158,7 @@ def attach_all(documents: Sequence[Document], settings: Settings) -> Attached:
     work.let_scrapers_in()
     for each in work.edited.values():
         each.sign()
-    work.done.changed = [each for each in work.edited.values() if each.forward]
+    work.done.changed = [each for each in work.edited.values() if each.changes]
     for document in documents:
         document.changed = any(work.edited[id(one)].changed for one in document.objects)
     return work.done

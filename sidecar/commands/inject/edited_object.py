@@ -1,13 +1,15 @@
-"""One object under change, which remembers how to take each change back: the annotation that `sidecar uninject` reads.
+"""One object under change, which remembers what each change overwrote: the annotation that `sidecar uninject` reads.
 
-The steps back are operations of RFC 6902 (JSON Patch) and one more, the last change first, in one annotation of the object itself: never of its pod
-template, because a pod template that changes restarts the engine. The steps forward are operations of RFC 6902 too, with a `test` of what each was
-decided from: `kustomize_component.py` writes them. Comments and anchors are the text's (`manifest_text.py`).
+Each change is a path with the value before and the value now. In the annotation they are operations of RFC 6902 (JSON Patch) that lead back, the last
+change first, each with what it must find: what was put is known again by its name, or else by itself, wherever it stands in its list by
+then. The annotation is the object's own, never its pod template's, because a pod template that changes restarts the engine. What was made to hold
+something goes when it holds nothing, so an empty map or list of the user's may go too; Kubernetes reads both as none. Comments and anchors are the text's
+(`manifest_text.py`).
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sidecar.commands.inject.manifest_text import Object, owned
 from sidecar.commands.inject.workload_kinds import Path
@@ -15,8 +17,14 @@ from sidecar.commands.inject.workload_kinds import Path
 
 UNDO = "llm-phase-sidecar/undo"
 """Annotation with the steps back."""
-_PRUNE = "prune"
-"""The step that JSON Patch has not: what was made to hold something goes, if it holds nothing of others by now."""
+
+
+class Change(NamedTuple):
+    """One place of an object. None: nothing there. Where both values are the same, changes elsewhere were decided from it."""
+
+    path: Path
+    was: Any
+    now: Any
 
 
 class Edited:
@@ -24,14 +32,13 @@ class Edited:
 
     def __init__(self, one: Object) -> None:
         self.one = one
-        self.forward: list[dict[str, Any]] = []
-        """The changes, the first one first, each behind the tests of what was there. A test of null holds where nothing is."""
-        self._back: list[dict[str, Any]] = []
+        self.changes: list[Change] = []
+        """The first one first, each behind what it was decided from."""
 
     @property
     def changed(self) -> bool:
         """Whether anything was set."""
-        return bool(self._back)
+        return any(each.was != each.now for each in self.changes)
 
     def get(self, path: Path) -> Any:
         """The value there; None if there is none."""
@@ -48,7 +55,8 @@ class Edited:
         for path in paths:
             while len(path) > 1 and self.get(path[:-1]) is None:
                 path = path[:-1]  # noqa: PLW2901  a test below what is not there fails, whatever it expects
-            self.forward.append({"op": "test", "path": _pointer(path), "value": _plain(self.get(path))})
+            there = _plain(self.get(path))
+            self.changes.append(Change(path, there, there))
 
     def set(self, path: Path, value: Any) -> None:
         """A value in place of what is there, or where nothing is. An index that is the length of a list appends."""
@@ -57,7 +65,7 @@ class Edited:
             return
         for at in range(1, len(path)):
             if self.get(path[:at]) is None:
-                self._put(path[:at], [] if isinstance(path[at], int) else {}, made=True)
+                self._put(path[:at], [] if isinstance(path[at], int) else {})
         self._put(path, value)
 
     def append(self, path: Path, value: Any) -> None:
@@ -67,37 +75,32 @@ class Edited:
     def remove(self, path: Path) -> None:
         """Take away the value there; in a list, those behind it move up."""
         parent = owned(self.one, *path[:-1])
-        self.rests_on(path)
-        self.forward.append({"op": "remove", "path": _pointer(path)})
-        self._back.append({"op": "add", "path": _pointer(path), "value": _plain(parent[path[-1]])})
+        self.changes.append(Change(path, _plain(parent[path[-1]]), None))
         del parent[path[-1]]
 
     def sign(self) -> None:
         """Write the steps back into the object's annotations, before those of an earlier time."""
-        if not self._back:
+        if not (back := [*_back(self.changes)]):
             return
         annotations = ("metadata", "annotations")
-        earlier = (self.get(annotations) or {}).get(UNDO)
-        back = [*reversed(self._back), *(json.loads(earlier) if earlier else [])]
-        if self.get(annotations) is None:
-            # The annotation is itself the first thing to take away again, with the map that was made for it.
-            back.append({"op": _PRUNE, "path": _pointer(annotations)})
-        self.set((*annotations, UNDO), json.dumps(back, ensure_ascii=False, separators=(",", ":")))
+        earlier = json.loads((self.get(annotations) or {}).get(UNDO, "[]"))
+        self.set((*annotations, UNDO), json.dumps([*back, *earlier], separators=(",", ":")))
 
-    def _put(self, path: Path, value: Any, *, made: bool = False) -> None:
+    def _put(self, path: Path, value: Any) -> None:
         parent, last = owned(self.one, *path[:-1]), path[-1]
-        step = {"op": _PRUNE if made else "remove", "path": _pointer(path), **({} if made else _mark(value))}
+        self.changes.append(Change(path, _plain(self.get(path)), _plain(value)))
         if isinstance(last, int) and last == len(parent):
-            self.forward.append({"op": "add", "path": f"{_pointer(path[:-1])}/-", "value": _plain(value)})
             parent.append(value)
         else:
-            self.rests_on(path)
-            op = "add" if self.get(path) is None else "replace"
-            self.forward.append({"op": op, "path": _pointer(path), "value": _plain(value)})
-            if isinstance(last, int) or last in parent:
-                step |= {"op": "replace", "value": _plain(parent[last])}
             parent[last] = value
-        self._back.append(step)
+
+
+def _back(changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+    for path, was, now in reversed(changes):
+        if was == now or (was is None and now in ({}, [])):
+            continue  # nothing was overwritten; and what was made goes with what it holds
+        step = {"op": "remove" if was is None else "add" if now is None else "replace", "path": pointer(path)}
+        yield step | ({} if now is None else _mark(now)) | ({} if was is None else {"value": was})
 
 
 class ChangedSinceError(ValueError):
@@ -115,8 +118,11 @@ def undone(one: Object) -> bool:
     except ValueError as error:
         raise ChangedSinceError(f"its annotation {UNDO} is not what was written: {error}") from None
     del annotations[UNDO]
+    if not annotations:
+        del one["metadata"]["annotations"]
     for step in steps:
-        _take_back(one, step)
+        if step["op"] != "prune":  # of an earlier version: what was made to hold something
+            _take_back(one, step)
     return True
 
 
@@ -124,32 +130,35 @@ def was_at(one: Object, path: Path) -> Any:
     """The value that stood at this path before the injection; None if it was not changed, or nothing stood there."""
     annotations = (one.get("metadata") or {}).get("annotations") or {}
     steps = json.loads(annotations.get(UNDO, "[]"))
-    return next((step["value"] for step in reversed(steps) if step["path"] == _pointer(path) and "value" in step), None)
+    return next((step["value"] for step in reversed(steps) if step["path"] == pointer(path) and "value" in step), None)
 
 
 def _take_back(one: Object, step: Mapping[str, Any]) -> None:
     *way, name = (_unescaped(each) for each in step["path"].split("/")[1:])
+    parent, above = one, []
     try:
-        parent: Any = one
         for each in way:
-            parent = owned(parent, _index(parent, each))
+            above.append((parent, _index(parent, each)))
+            parent = owned(*above[-1])
         last = _place_of(parent, name, step)
-        _check(parent[last] if "put" in step else None, step.get("put"))
-        if step["op"] == "add" and isinstance(parent, list):
-            parent.insert(int(last), step["value"])
-        elif step["op"] in ("add", "replace"):
-            parent[last] = step["value"]
-        elif step["op"] == "remove" or not parent[last]:
+        if step["op"] == "remove":
             del parent[last]
+            _prune(parent, above)
+        elif step["op"] == "add" and isinstance(parent, list):
+            parent.insert(int(last), step["value"])
+        else:
+            parent[last] = step["value"]
     except (KeyError, IndexError, TypeError, ValueError, StopIteration):
         raise ChangedSinceError(
             f"{step['path']} is no longer what was put there: it was changed after `sidecar inject`"
         ) from None
 
 
-def _check(there: Any, put: Any) -> None:
-    if there != put:
-        raise ValueError(there)
+def _prune(node: Any, above: list[tuple[Any, Any]]) -> None:
+    """Take away what holds nothing by now, and what held it alone; an element of a list stays."""
+    while not node and above and isinstance(above[-1][1], str):
+        node, name = above.pop()
+        del node[name]
 
 
 def _index(parent: Any, name: str) -> Any:
@@ -157,24 +166,30 @@ def _index(parent: Any, name: str) -> Any:
 
 
 def _place_of(parent: Any, name: str, step: Mapping[str, Any]) -> Any:
-    """A named element of a list is where its name is by now."""
+    """The place of what was put: in a list where its name is by now, or the one such value. Raises LookupError, StopIteration or ValueError."""
     if isinstance(parent, list) and "name" in step:
         return next(at for at, each in enumerate(parent) if isinstance(each, dict) and each.get("name") == step["name"])
-    return _index(parent, name)
+    if isinstance(parent, list) and "put" in step and parent.count(step["put"]) == 1:
+        return parent.index(step["put"])
+    place = _index(parent, name)
+    if "put" in step and parent[place] != step["put"]:
+        raise ValueError(place)
+    return place
 
 
 def _mark(value: Any) -> dict[str, Any]:
     """How the value is known again: an element of a list by its name, wherever it stands then, and another value by itself."""
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         return {"name": value["name"]}
-    return {} if isinstance(value, list) else {"put": _plain(value)}
+    return {} if isinstance(value, list) else {"put": value}
 
 
 def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _pointer(path: Path) -> str:
+def pointer(path: Path) -> str:
+    """The path as RFC 6901 writes it."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 

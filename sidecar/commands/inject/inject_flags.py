@@ -49,7 +49,7 @@ none of the workloads has a sidecar that traffic can pass by.
 """
 _UNINJECT = """\
 Read manifests that `sidecar inject` has written, and write what it was given:
-equal as data, and nothing else is touched.
+equal to Kubernetes, and nothing else is touched.
 """
 _BYPASS = """\
 Read manifests that `sidecar inject` has written, and print the commands that

@@ -3,23 +3,23 @@
 Kustomize cannot find the pods behind a Service, the engine among containers, or the port that it listens on. So these are found here, in the manifests that
 are given, and the component names each object, each container and each value that the changes were decided from. Kustomize passes over a patch
 whose target is missing, but it refuses a strategic merge patch of an object that is not there, and a JSON Patch whose `test` fails (RFC 6902,
-4.6): so each object has the one and the other. A test of evanphx/json-patch, which kustomize uses, prints
-nothing but its path. So what holds the value is copied to a member whose name says what to do, tested there, and taken away again.
+4.6): so each object has the one and the other. A test of evanphx/json-patch, which kustomize uses, prints its path alone, so the head of the file
+says what to do then.
 
 It knows Kustomize and no pod. Seen with kustomize 5.5, inside kubectl 1.32.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sidecar.commands.inject.attaching import ASKED
-from sidecar.commands.inject.edited_object import UNDO, Edited
+from sidecar.commands.inject.edited_object import UNDO, Change, Edited, pointer
 from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED
 from sidecar.commands.inject.ways_to_pods import is_service
-from sidecar.commands.inject.workload_kinds import POD_KINDS, group_of
+from sidecar.commands.inject.workload_kinds import POD_KINDS, Path, group_of
 
 
 _HEAD = """\
@@ -30,11 +30,8 @@ apiVersion: kustomize.config.k8s.io/v1alpha1
 kind: Component
 patches:
 """
-_CHANGED_SINCE = "run `sidecar inject --kustomize` again, this has changed: {place}"
 _ONE_LINE = 150
-"""Columns below which a value stands on one line, as JSON, which YAML reads too."""
-_PLAIN_KEY = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z]\w*")
-"""YAML 1.1 and 1.2 read such a key as text."""
+"""Columns below which a step stands on one line."""
 
 
 def component(changed: Sequence[Edited], command: str) -> str:
@@ -64,34 +61,31 @@ def _steps(edited: Edited) -> str:
     }
     # Each is a regular expression for the whole of it.
     target = {key: str(value).replace(".", r"\.") for key, value in wanted.items() if value}
-    return _patch(target, [step for each in _needed(edited.forward) for step in _told(each)])
+    return _patch(target, _of(edited.changes))
 
 
-_OF_THE_ANNOTATION = ("/metadata/annotations", f"/metadata/annotations/{UNDO.replace('/', '~1')}")
+_OF_THE_ANNOTATION = (("metadata", "annotations"), ("metadata", "annotations", UNDO))
 
 
-def _needed(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Without the annotation, which the other patch has, and without tests below a place that was tested whole."""
-    tested: list[str] = []
-    for step in steps:
-        path, is_test = step["path"], step["op"] == "test"
-        if path in _OF_THE_ANNOTATION or (is_test and any(f"{path}/".startswith(each) for each in tested)):
+def _of(changes: Sequence[Change]) -> Iterator[Mapping[str, Any]]:
+    """The changes but that of the annotation, which the other patch has; each behind a test of what was there, unless that was tested whole.
+
+    A test of null holds where nothing is.
+    """
+    tested: list[Path] = []
+    for path, was, now in changes:
+        if path in _OF_THE_ANNOTATION:
             continue
-        tested += [f"{path}/"] if is_test else []
-        yield step
-
-
-def _told(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The step; a test as three, of a copy whose name says what to do when it fails."""
-    if step["op"] != "test":
-        yield step
-        return
-    parent, _, last = step["path"].rpartition("/")
-    place = parent.strip("/").replace("/", ".").replace("~1", "/")
-    copied = "/" + _CHANGED_SINCE.format(place=place).replace("~", "~0").replace("/", "~1")
-    yield {"op": "copy", "from": parent, "path": copied}
-    yield {"op": "test", "path": f"{copied}/{last}", "value": step["value"]}
-    yield {"op": "remove", "path": copied}
+        if was is None and now is not None and isinstance(path[-1], int):
+            yield {"op": "add", "path": f"{pointer(path[:-1])}/-", "value": now}
+            continue
+        if not any(path[: len(each)] == each for each in tested):
+            tested.append(path)
+            yield {"op": "test", "path": pointer(path), "value": was}
+        if was is not None and now is None:
+            yield {"op": "remove", "path": pointer(path)}
+        elif was != now:
+            yield {"op": "add" if was is None else "replace", "path": pointer(path), "value": now}
 
 
 def _labelled_have_a_sidecar() -> Iterator[str]:
@@ -103,8 +97,10 @@ def _labelled_have_a_sidecar() -> Iterator[str]:
     yield _patch({"kind": "|".join(dict.fromkeys(kinds)), "labelSelector": f"{ASKED}=true"}, [step])
 
 
-def _patch(target: Mapping[str, str], steps: Sequence[Mapping[str, Any]]) -> str:
-    lines = "".join(f"      {line}\n" for line in _block(list(steps)))
+def _patch(target: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> str:
+    short = ((each, _json(each)) for each in steps)
+    text = ",\n".join(text if len(text) < _ONE_LINE else _json(each, indent=1) for each, text in short)
+    lines = "".join(f"      {line}\n" for line in f"[{text}]".splitlines())
     return f"  - target: {_json(target)}\n    patch: |-\n{lines}"
 
 
@@ -112,21 +108,7 @@ _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 """Characters that JSON takes as they are, and YAML escaped alone or as ends of lines (YAML 1.2.2, 5.1 and 5.4)."""
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, indent: int | None = None) -> str:
     """JSON that YAML reads as the same: escapes of half a character, which JSON has for those beyond 16 bits, are none in YAML."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _block(value: Any) -> list[str]:
-    """A map or a list as lines of YAML, with JSON for what is short: its quotes leave no text that YAML 1.1 or 1.2 reads as something else."""
-    lines = []
-    for key, each in value.items() if isinstance(value, dict) else ((None, each) for each in value):
-        text = _json(each)
-        below = [text] if len(text) < _ONE_LINE or not isinstance(each, dict | list) else _block(each)
-        if key is None:
-            lines += [f"- {below[0]}", *(f"  {line}" for line in below[1:])]
-        else:
-            name = key if _PLAIN_KEY.fullmatch(key) else _json(key)
-            lines += [f"{name}: {text}"] if below == [text] else [f"{name}:", *(f"  {line}" for line in below)]
-    return lines

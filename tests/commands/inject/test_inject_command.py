@@ -1,6 +1,7 @@
 """`sidecar inject`, `uninject` and `bypass` as a user types them: streams, flags, errors and exit codes."""
 
 import io
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -168,6 +169,29 @@ def test_what_was_added_beside_since_stays(capsys: Streams, monkeypatch: pytest.
 
     assert "name: other" in out
     assert "llm-phase-sidecar" not in out
+
+
+@pytest.mark.parametrize(
+    "since", [["--first", "--model=m"], ["--model=m", "--last"], ["--a=18000", "--b", "--c"], ["--d"]]
+)
+def test_ours_is_found_in_a_list_that_others_changed_since(
+    since: list[str], capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flag that moves the engine is one word among its arguments. An empty map or list that ours stood in is gone, as it is to Kubernetes."""
+    container: dict[str, Any] = {"name": "e", "image": "vllm/vllm-openai", "args": ["-v", "--model=m"]}
+    given = {
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{**container, "lifecycle": {}}], "volumes": []},
+    }
+    (one,) = _objects(run(["inject", "--all"], capsys, monkeypatch, json.dumps(given))[1])
+    args = one["spec"]["containers"][0]["args"]
+    assert args == ["-v", "--model=m", "--port=18000"]
+    args[:] = [since[0], args[2], *since[1:]]
+    code, back, said = run(["uninject"], capsys, monkeypatch, json.dumps(one))
+
+    assert code == 0, said
+    assert _objects(back) == [given | {"spec": {"containers": [{**container, "args": since}]}}]
 
 
 def test_no_way_out_of_what_has_no_sidecar(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,4 +202,4 @@ def test_a_chart_that_has_changed_since_is_refused_by_the_patches(
     output, errors = built(tmp_path)
 
     assert output == ""
-    assert "run `sidecar inject --kustomize` again" in errors
+    assert "testing value /spec/" in errors

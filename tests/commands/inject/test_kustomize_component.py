@@ -58,14 +58,14 @@ LABELLED = {
     "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "new", "labels": {"llm-phase-sidecar/attach": "true"}},
     "spec": {"selector": {"matchLabels": {"app": "new"}}, "template": {"metadata": {"labels": {"app": "new"}}, "spec": {"containers": [NEIGHBOUR]}}},
 }  # fmt: skip
-AGAIN = "run `sidecar inject --kustomize` again, this has changed: spec."
+AGAIN = "testing value /spec/"
 REFUSED: dict[str, tuple[Callable[[list[Any]], object], str]] = {
-    "a neighbour is first": (lambda them: pod(them)["containers"].insert(0, NEIGHBOUR), f"{AGAIN}template.spec.containers.0/name failed"),
-    "another port": (lambda them: pod(them)["containers"][0]["args"].append("--port=9000"), f"{AGAIN}template.spec.containers.0/args failed"),
-    "another command": (lambda them: pod(them)["containers"][0].update(command=["x"]), f"{AGAIN}template.spec.containers.0/command failed"),
-    "other labels of the pods": (lambda them: them[0]["spec"]["template"]["metadata"]["labels"].update(app="x"), f"{AGAIN}template.metadata.labels/app failed"),
-    "a grace period": (lambda them: pod(them).update(terminationGracePeriodSeconds=300), f"{AGAIN}template.spec/terminationGracePeriodSeconds failed"),
-    "an own hook": (lambda them: pod(them)["containers"][0].update(lifecycle={"preStop": {}}), f"{AGAIN}template.spec.containers.0/lifecycle failed"),
+    "a neighbour is first": (lambda them: pod(them)["containers"].insert(0, NEIGHBOUR), f"{AGAIN}template/spec/containers/0/name failed"),
+    "another port": (lambda them: pod(them)["containers"][0]["args"].append("--port=9000"), f"{AGAIN}template/spec/containers/0/args failed"),
+    "another command": (lambda them: pod(them)["containers"][0].update(command=["x"]), f"{AGAIN}template/spec/containers/0/command failed"),
+    "other labels of the pods": (lambda them: them[0]["spec"]["template"]["metadata"]["labels"].update(app="x"), f"{AGAIN}template/metadata/labels/app failed"),
+    "a grace period": (lambda them: pod(them).update(terminationGracePeriodSeconds=300), f"{AGAIN}template/spec/terminationGracePeriodSeconds failed"),
+    "an own hook": (lambda them: pod(them)["containers"][0].update(lifecycle={"preStop": {}}), f"{AGAIN}template/spec/containers/0/lifecycle failed"),
     "it has a sidecar already": (lambda them: them[0]["spec"]["template"]["metadata"]["labels"].update({"llm-phase-sidecar": "attached"}), AGAIN),
     "the workload is gone": (lambda them: them.pop(0), "no matches for Id StatefulSet.v1.apps/vllm"),
     "another workload is labelled": (lambda them: them.append(LABELLED), "/spec/template/metadata/labels/llm-phase-sidecar"),
@@ -90,8 +90,8 @@ SERVICE = (MANIFESTS / "documented-triton.yaml").read_text()
 @pytest.mark.parametrize(
     ("was", "now", "told"),
     [
-        ("targetPort: http, ", "targetPort: 8000, ", "again, this has changed: spec.ports/0 failed"),
-        ("  selector: {app: triton-inference-server}\n", "  selector: {app: x}\n", "again, this has changed: spec/selector failed"),
+        ("targetPort: http, ", "targetPort: 8000, ", "testing value /spec/ports/0 failed"),
+        ("  selector: {app: triton-inference-server}\n", "  selector: {app: x}\n", "testing value /spec/selector failed"),
         ("metadata:\n  name: triton-inference-server\n  labels: {app: triton-inference-server}\nspec:\n  ports", "metadata:\n  name: public\nspec:\n  ports", "no matches for Id Service.v1.[noGrp]/triton-inference-server"),
     ],
     ids=["by number", "to other pods", "it is gone"],
