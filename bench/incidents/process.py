@@ -119,7 +119,7 @@ class Process:
         number = request.number
         stated, text = self._body(request)
         labels = self._labels(request, self._estimated_bucket(request))
-        self._in_flight.enter(number, labels, at)
+        self._in_flight.enter(self._records[number], labels, at)
         self._estimates.arrived(number, at, streaming=request.streaming)
         tokens = self._lengths.tokens(request.model, text) if stated is None else float(stated)
         self._slo.received(self._records[number], at, labels, streaming=request.streaming, prompt_tokens=tokens)
@@ -132,7 +132,7 @@ class Process:
         if which:
             gap(at - request.reads[which - 1])
         else:
-            self._in_flight.streaming(number)
+            self._in_flight.streaming(self._records[number])
         for _ in range(count - 1):
             gap(0.0)
         self._per_read[request.lane](count)
@@ -154,7 +154,8 @@ class Process:
         self.now = at
         number = request.number
         ok = request.outcome is Outcome.OK
-        self._in_flight.leave(number)
+        record = self._records.pop(number, None) or RequestRecord()
+        self._in_flight.leave(record)
         if request.outcome is Outcome.ENGINE_UNREACHABLE:
             self._estimates.forget()
         usage = self._usage(request) if ok else None
@@ -174,7 +175,7 @@ class Process:
             cancelled_in=request.cancelled_in,
             prompt_lengths=lengths,
             estimate=prefill,
-            key=self._records.pop(number, None) or RequestRecord(),
+            key=record,
         )
         in_band = self._mode is Mode.REPORTS and request.report is not None and request.report_late_seconds == 0
         self._settlement.ended(account, _report(request) if in_band else None, _keys(request), None, at=at)

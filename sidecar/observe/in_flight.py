@@ -1,26 +1,16 @@
 """The requests in flight: llm_requests_in_flight, llm_oldest_request_seconds (at scrape time), and the oldest requests.
 
-Entering, moving on and leaving are one dictionary step each; ages are computed only at a scrape. Leaving twice, or
+Entering and leaving are one dictionary step each, moving on is none; numbers and ages are counted at a scrape. Leaving twice, or
 without having entered, changes nothing: the gauges cannot drift, in whatever order a fault makes the calls.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from heapq import nsmallest
 
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.metrics.catalogue import OLDEST_REQUEST_SECONDS, REQUESTS_IN_FLIGHT
 from sidecar.metrics.registry import Metrics
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The requests of one child of the gauges, by state: key to the instant of entry."""
-
-    labels: RequestLabels
-    waiting: dict[Hashable, float] = field(default_factory=dict)
-    streaming: dict[Hashable, float] = field(default_factory=dict)
+from sidecar.observe.request_record import RequestRecord, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +26,6 @@ class LaneInFlight:
     """Streams with a client that does not read as fast as the engine writes."""
 
 
-class Stage(StrEnum):
-    """State of a request in flight. How its wait splits into phases is known only when it is over."""
-
-    WAITING = "waiting"
-    """No output yet: queue, prefill or first token."""
-    STREAMING = "streaming"
-    """Decode."""
-    HELD = "held"
-    """Stream with a client that does not read: the sidecar therefore does not read from the engine."""
-
-
 @dataclass(frozen=True, slots=True)
 class Inside:
     """One request that is in flight now."""
@@ -59,17 +38,17 @@ class Inside:
 
 
 class InFlight:
-    """Inference requests between their first byte and their end. A key is any hashable that identifies a request."""
+    """Inference requests between their first byte and their end: the one table of them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._in_flight = metrics.gauge(REQUESTS_IN_FLIGHT)
         self._oldest = metrics.gauge(OLDEST_REQUEST_SECONDS)
         self._metrics = metrics
         self._told: int | None = None
-        self._groups: dict[tuple[str, ...], _Group] = {}
-        """By the label values of the gauge's child with state waiting."""
-        self._group_of: dict[Hashable, _Group] = {}
-        self._held: set[Hashable] = set()
+        self._inside: dict[RequestRecord, None] = {}
+        """In the order of their entry."""
+        self._shown: dict[tuple[str, ...], RequestLabels] = {}
+        """The labels that have had requests, or have been on the page, by the values of the gauge's child with state waiting."""
         self.is_known = REQUESTS_IN_FLIGHT.name not in metrics.untold
         """False where no traffic passes here: nothing is known of requests before their end."""
         self.apart = 0
@@ -78,64 +57,37 @@ class InFlight:
 
     def __len__(self) -> int:
         """Number of requests in flight, probes included."""
-        return len(self._group_of) + self.apart
+        return len(self._inside) + self.apart
 
-    def enter(self, key: Hashable, labels: RequestLabels, at: float) -> None:
+    def enter(self, record: RequestRecord, labels: RequestLabels, at: float) -> None:
         """A request came in; `at` is its `accepted_at` in seconds. Entering again moves it to the new labels."""
-        if key in self._group_of:
-            self.leave(key)
-        # The labels pass through the closed sets, or a client's text could name a group.
+        # The labels pass through the closed sets, or a client's text could name a series.
         values = self._in_flight.of[labels, "waiting"].labels
-        group = self._groups.get(values)
-        if group is None:
-            group = self._group(values)
-        group.waiting[key] = at
-        self._group_of[key] = group
+        record.shown_labels = self._shown.get(values) or self._labels(values)
+        record.entered_at, record.stage, record.is_held = at, Stage.WAITING, False
+        self._inside[record] = None
 
-    def streaming(self, key: Hashable) -> None:
+    def streaming(self, record: RequestRecord) -> None:
         """The first output of this request arrived."""
-        group = self._group_of.get(key)
-        if group is not None and key in group.waiting:
-            group.streaming[key] = group.waiting.pop(key)
+        if record.stage is Stage.WAITING:
+            record.stage = Stage.STREAMING
 
-    def held(self, key: Hashable) -> None:
-        """The client of this request does not read, so reading from the engine stopped."""
-        if key in self._group_of:
-            self._held.add(key)
-
-    def flows(self, key: Hashable) -> None:
-        """The client of this request reads again."""
-        self._held.discard(key)
-
-    def leave(self, key: Hashable) -> None:
+    def leave(self, record: RequestRecord) -> None:
         """The request ended, in whatever way."""
-        self._held.discard(key)
-        group = self._group_of.pop(key, None)
-        if group is not None:
-            group.waiting.pop(key, None)
-            group.streaming.pop(key, None)
+        self._inside.pop(record, None)
+        record.stage = None
 
     def by_lane(self, at: float) -> dict[str, LaneInFlight]:
         """Every lane that has had requests, or has been on the page, as of this instant."""
-        lanes: dict[str, list[_Group]] = {}
-        for group in self._groups.values():
-            lanes.setdefault(group.labels.lane, []).append(group)
-        return {lane: self._summed(groups, at) for lane, groups in lanes.items()}
+        lanes: dict[str, list[RequestRecord]] = {labels.lane: [] for labels in self._shown.values()}
+        for record in self._inside:
+            lanes[record.shown_labels.lane].append(record)
+        return {lane: _summed(records, at) for lane, records in lanes.items()}
 
     def oldest(self, at: float, count: int) -> list[Inside]:
         """The `count` oldest requests, oldest first."""
-        entered = (
-            (instant, key, group.labels, stage)
-            for group in self._groups.values()
-            for stage, keys in ((Stage.WAITING, group.waiting), (Stage.STREAMING, group.streaming))
-            for key, instant in keys.items()
-        )
-        return [
-            Inside(
-                labels, Stage.HELD if key in self._held and stage is Stage.STREAMING else stage, max(0.0, at - instant)
-            )
-            for instant, key, labels, stage in nsmallest(count, entered, key=lambda one: one[0])
-        ]
+        oldest = nsmallest(count, self._inside, key=lambda record: record.entered_at)
+        return [Inside(each.shown_labels, _stage(each), max(0.0, at - each.entered_at)) for each in oldest]
 
     def set_gauges(self, at: float) -> None:
         """Set both gauges as of this instant; a known lane and model without any request stands at 0."""
@@ -144,24 +96,36 @@ class InFlight:
         if self._metrics.told != self._told:
             self._told = self._metrics.told
             for values in self._in_flight.combinations(state="waiting"):
-                self._group(values)
-        for group in self._groups.values():
-            for state, entered in (("waiting", group.waiting), ("streaming", group.streaming)):
-                self._in_flight.of[group.labels, state].set(len(entered))
-                age = max(0.0, at - min(entered.values())) if entered else 0
-                self._oldest.of[group.labels, state].set(age)
+                self._labels(values)
+        inside: dict[tuple[RequestLabels, str], list[float]] = {
+            (labels, state): [] for labels in self._shown.values() for state in ("waiting", "streaming")
+        }
+        for record in self._inside:
+            state = "streaming" if record.stage is Stage.STREAMING else "waiting"
+            inside[record.shown_labels, state].append(record.entered_at)
+        for (labels, state), entered in inside.items():
+            self._in_flight.of[labels, state].set(len(entered))
+            self._oldest.of[labels, state].set(max(0.0, at - min(entered)) if entered else 0)
 
-    def _group(self, values: tuple[str, ...]) -> _Group:
-        group = self._groups.get(values)
-        if group is None:
-            group = self._groups[values] = _Group(self._in_flight.labels_of(values))
-        return group
+    def _labels(self, values: tuple[str, ...]) -> RequestLabels:
+        labels = self._shown.get(values)
+        if labels is None:
+            labels = self._shown[values] = self._in_flight.labels_of(values)
+        return labels
 
-    def _summed(self, groups: list[_Group], at: float) -> LaneInFlight:
-        entered = [instant for group in groups for instant in group.waiting.values()]
-        return LaneInFlight(
-            waiting=len(entered),
-            streaming=sum(len(group.streaming) for group in groups),
-            oldest_seconds=max(0.0, at - min(entered)) if entered else None,
-            held=sum(key in group.streaming for key in self._held for group in groups),
-        )
+
+def _stage(record: RequestRecord) -> Stage:
+    if record.stage is Stage.STREAMING and record.is_held:
+        return Stage.HELD
+    return record.stage or Stage.WAITING
+
+
+def _summed(records: list[RequestRecord], at: float) -> LaneInFlight:
+    stages = [_stage(each) for each in records]
+    waits = [each.entered_at for each, stage in zip(records, stages, strict=True) if stage is Stage.WAITING]
+    return LaneInFlight(
+        waiting=len(waits),
+        streaming=len(stages) - len(waits),
+        oldest_seconds=max(0.0, at - min(waits)) if waits else None,
+        held=stages.count(Stage.HELD),
+    )

@@ -266,7 +266,7 @@ class RequestObserver:
         if not self._passes:
             if not self._labels.lane:
                 self._name()
-            self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
+            self._instruments.in_flight.enter(self._record, self._labels, self._head.accepted_at)
             self._arrive()
         asked = self._ask(body, encoded=encoded)
         splice = asked if isinstance(asked, Splice) else None
@@ -326,7 +326,7 @@ class RequestObserver:
             self._name()
         if self._connect_seconds is not None:
             self._instruments.recorder.connected(self._labels, self._connect_seconds)
-        self._instruments.in_flight.enter(self, self._labels, self._head.accepted_at)
+        self._instruments.in_flight.enter(self._record, self._labels, self._head.accepted_at)
         self._arrive()
 
     def _ask(self, body: bytes | bytearray, *, encoded: bool) -> Splice | str:
@@ -455,11 +455,11 @@ class RequestObserver:
                     self._instruments.recorder.connected(self._labels, self._connect_seconds)
             case Mark.PAUSED:
                 self._timeline.paused(at)
-                self._instruments.in_flight.held(self)
+                self._record.is_held = True
                 self._instruments.slo.paused(self._record, at)
             case Mark.RESUMED:
                 self._timeline.resumed(at)
-                self._instruments.in_flight.flows(self)
+                self._record.is_held = False
                 self._instruments.slo.resumed(self._record, at)
 
     # --- the response ------------------------------------------------------------------------------------------------
@@ -555,7 +555,7 @@ class RequestObserver:
 
     def _began(self) -> None:
         """The first output came. The engine's report is kept until the end, which may be late if the client is slow."""
-        self._instruments.in_flight.streaming(self)
+        self._instruments.in_flight.streaming(self._record)
         if self._settlement.listens and self._stream is not None and self._stream.reader.response_id is not None:
             self._settlement.pending.expect(response_key(self._stream.reader.response_id))
 
@@ -573,7 +573,7 @@ class RequestObserver:
         if timeline.ended_at is None:  # the engine's message is not complete: that is no sign of life
             self._end(at)
         self._let_go()
-        self._instruments.in_flight.leave(self)
+        self._instruments.in_flight.leave(self._record)
         if not self._labels.lane:
             self._name_late()
         stream = self._stream

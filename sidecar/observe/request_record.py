@@ -4,9 +4,23 @@ A part needs no table of requests for that, and what it has let go of is gone. I
 that it names.
 """
 
+from enum import StrEnum
+
+from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.objectives.attribution import SecondOutput
 from sidecar.objectives.judge import Case
 from sidecar.pod.costs.prefill_work import FirstToken
+
+
+class Stage(StrEnum):
+    """State of a request in flight. How its wait splits into phases is known only when it is over."""
+
+    WAITING = "waiting"
+    """No output yet: queue, prefill or first token."""
+    STREAMING = "streaming"
+    """Decode."""
+    HELD = "held"
+    """Stream with a client that does not read: the sidecar therefore does not read from the engine."""
 
 
 class RequestRecord:
@@ -20,3 +34,11 @@ class RequestRecord:
     """The facts about its prefill (`pod/costs/prefill_work.py`), from its first output until its ledger is closed."""
     second_output: SecondOutput | None = None
     """While it is open."""
+    stage: Stage | None = None
+    """Waiting or streaming while it is in flight (`in_flight.py`), else None."""
+    shown_labels: RequestLabels = UNLABELLED
+    """Its labels as they stand on the gauges of what is in flight."""
+    entered_at: float = 0.0
+    """Instant of its first byte, if it is in flight."""
+    is_held: bool = False
+    """Its client does not read as fast as the engine writes: the sidecar therefore does not read from the engine."""

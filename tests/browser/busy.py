@@ -106,12 +106,12 @@ class BusyApp:
                     self.request(lane, bucket, queue=queue)
             self.request(lane, outcome=Outcome.ENGINE_UNREACHABLE)
             for number in range(8):
-                key = (lane, number)
+                key = RequestRecord()
                 self.inside.enter(key, RequestLabels(MODEL, lane, "unknown"), self.now - 10.0 * number)
                 if number % 3:
                     self.inside.streaming(key)
                 if number % 3 == 2:
-                    self.inside.held(key)
+                    key.is_held = True
         for gauge, value in (
             (c.ENGINE_UP, 1.0),
             (c.ENGINE_REQUESTS_WAITING, 1234.0),

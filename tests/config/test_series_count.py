@@ -71,7 +71,7 @@ def fully_used(config: Config, *, late: bool = False) -> int:
     for labels in map(RequestLabels, *zip(*product(config.engine.models, lanes, lengths), strict=True)):
         ledger, request = close_ledger(MARKS, streaming=True, report=REPORT), RequestRecord()
         account = replace(Account(labels, True, Outcome.OK, MARKS, ledger), key=request)
-        instruments.in_flight.enter(labels, labels, 1.0)
+        instruments.in_flight.enter(request, labels, 1.0)
         slo.received(request, 1.1, labels, streaming=True, prompt_tokens=1000.0)
         recorder.connected(labels, 0.001)
         slo.answering(request, 1.9, streaming=True)
@@ -83,7 +83,7 @@ def fully_used(config: Config, *, late: bool = False) -> int:
         slo.ended(request, account, 3.25)
         recorder.settled(account)
         slo.settled(request, account, 3.25)
-        instruments.in_flight.leave(labels)
+        instruments.in_flight.leave(request)
         for seconds, low, high in ((0.25, 0.0, 9.0), (0.75, 0.0, 1e-9), (0.75, 8.0, 9.0)):
             estimates.compare(replace(account, estimate=Estimate(seconds, low, high, "idle")))
     for family in metrics.families:

@@ -13,6 +13,7 @@ from sidecar.metrics.exposition import Pages
 from sidecar.metrics.negotiation import Format
 from sidecar.metrics.registry import Metrics
 from sidecar.observe.in_flight import InFlight
+from sidecar.observe.request_record import RequestRecord
 from tests.metrics.registries import FEW, busy, page
 from tests.support.promtool import check_metrics, samples
 from tests.support.protobuf_reader import families_of
@@ -91,7 +92,7 @@ def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> No
     metrics = busy(buckets=FEW)
     in_flight = InFlight(metrics)
     requests = metrics.counter(c.REQUESTS_TOTAL)
-    in_flight.enter("first", RequestLabels("?", "?", "?"), 0.0)
+    in_flight.enter(RequestRecord(), RequestLabels("?", "?", "?"), 0.0)
     requests.child("?", "?", "?", "?").inc()
     metrics.models.admit(["engine\udcff\n\x00model"])
     before = len(samples(page(metrics)))
@@ -99,7 +100,7 @@ def test_ten_thousand_hostile_values_leave_the_page_as_long_and_as_valid() -> No
     for n in range(10_000):
         hostile = f'{n}\udcff\x00"\n\\‮%s{{}}' + chr(n)  # noqa: PLE2502  the bidi mark is the point
         requests.child(hostile, hostile, hostile, hostile).inc()
-        in_flight.enter(n, RequestLabels(hostile, hostile, hostile), 0.0)
+        in_flight.enter(RequestRecord(), RequestLabels(hostile, hostile, hostile), 0.0)
 
     assert before == len(samples(page(metrics))) == len(samples(page(metrics, openmetrics=True), openmetrics=True))
     check_metrics(page(metrics))

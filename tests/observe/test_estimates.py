@@ -18,6 +18,7 @@ from sidecar.observe.estimates import Estimates
 from sidecar.pod.costs.prefill_cost import RING
 from sidecar.pod.costs.prompt_costs import FIRST_ANSWER_SAMPLES, Price
 from sidecar.proxy.errors import Failure
+from sidecar.proxy.headers import RequestHead
 from sidecar.proxy.observer import End
 from sidecar.timeline.outcome import Outcome
 from tests.support.memory import Socket
@@ -437,9 +438,8 @@ def test_an_engine_that_refuses_connections_is_another_one_when_it_is_back() -> 
     scenario = Scenario("none").taught()
     ready = []
     for failure in (Failure.ENGINE_CONNECT_TIMEOUT, Failure.ENGINE_REFUSED):
-        scenario.ask()
-        (observer,) = (key for group in scenario.walk.instruments.in_flight._groups.values() for key in group.waiting)
-        observer.close(scenario.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))  # type: ignore[attr-defined]
+        head = RequestHead(b"POST", b"/v1/completions", "1.1", [(b"Host", b"pod")], True, scenario.walk.clock.now)
+        scenario.walk.observers(head).close(scenario.walk.clock.now, End(Outcome.ENGINE_UNREACHABLE, failure))
         ready.append(scenario.walk.value("llm_estimator_ready", model="tiny"))
 
     assert ready == [1, 0]

@@ -9,7 +9,8 @@ from html import escape
 
 from sidecar.admin.page.html import plain, section, table
 from sidecar.admin.page.picture import seconds
-from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
+from sidecar.observe.in_flight import Inside, LaneInFlight
+from sidecar.observe.request_record import Stage
 
 
 OLDEST = 12

@@ -13,7 +13,8 @@ from sidecar.admin.page.style import STYLE
 from sidecar.history.slices import run_now
 from sidecar.ledger.request_labels import RequestLabels
 from sidecar.objectives.objective import Objective
-from sidecar.observe.in_flight import Inside, LaneInFlight, Stage
+from sidecar.observe.in_flight import Inside, LaneInFlight
+from sidecar.observe.request_record import Stage
 from tests.support.page_reader import Reader
 
 
