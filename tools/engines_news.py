@@ -24,7 +24,7 @@ from msgspec.structs import fields
 from sidecar.engines.kind import EngineKind
 from sidecar.engines.kinds import KINDS
 from sidecar.timeline.apis import API_OF_NAME
-from sidecar.timeline.dialects.json_fields import Extras
+from sidecar.timeline.events import Extras
 
 
 SOURCES = frozenset((".py", ".rs", ".go", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".proto", ".ts", ".js", ".pyi"))

@@ -22,7 +22,7 @@ from sidecar.engines.kind import Channel, EngineKind, Start, Wire
 from sidecar.engines.probe.replies import Answers, Identity, body_at, decoded, text_at
 from sidecar.ledger.account import Source
 from sidecar.ledger.report import NO_REPORT, EngineReport
-from sidecar.timeline.dialects.ollama_api import DURATIONS
+from sidecar.timeline.dialects.field_table import OLLAMA_DURATIONS
 
 
 CLOCKS_SECONDS = 0.002
@@ -85,7 +85,7 @@ class Ollama(EngineKind):
         )
 
     def in_band(self, extras: Mapping[str, object], wire: Wire) -> EngineReport | None:
-        total, load, prefill, decode = (seconds_of(extras.get(name), NANOSECONDS) for name in DURATIONS)
+        total, load, prefill, decode = (seconds_of(extras.get(name), NANOSECONDS) for name in OLLAMA_DURATIONS)
         queue = None if load is None or prefill is None else _queue(wire, total, load + prefill, decode)
         report = EngineReport(queue, prefill, decode, queue_source=Source.DERIVED)
         return None if report in (NO_REPORT, _NOTHING) else report

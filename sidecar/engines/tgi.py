@@ -26,7 +26,7 @@ from sidecar.engines.probe.replies import decoded
 from sidecar.engines.probe.state_names import Count, Name, PageTime, StateNames
 from sidecar.engines.span import Span
 from sidecar.ledger.report import EngineReport
-from sidecar.timeline.dialects.tgi_generate import TGIGenerate
+from sidecar.timeline.dialects.field_table import tgi
 from sidecar.timeline.events import Dialect
 
 
@@ -84,7 +84,7 @@ class TGI(EngineKind):
         },
         times={PageTime.WHOLE: "tgi_request_duration", PageTime.QUEUE: "tgi_request_queue_duration"},
     )
-    paths: Mapping[bytes, Dialect] = {b"/": TGIGenerate()}
+    paths: Mapping[bytes, Dialect] = {b"/": tgi()}
     answers_prove_models = False
     """Chat answers with the requested name, completions with the model's, whatever adapter was asked for (`server.rs`)."""
     reads_spans = True

@@ -28,7 +28,7 @@ from sidecar.engines.probe.state_names import Name, StateNames
 from sidecar.engines.reports.lone_requests import Histogram
 from sidecar.engines.reports.report_sources import LoneSums
 from sidecar.ledger.report import NO_REPORT, EngineReport
-from sidecar.timeline.dialects.triton_generate import TRITON_TIMES
+from sidecar.timeline.dialects.field_table import TRITON_TIMES
 
 
 class Triton(EngineKind):

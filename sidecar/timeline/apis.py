@@ -19,18 +19,20 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
-from sidecar.timeline.dialects.encode import Encode
-from sidecar.timeline.dialects.llama_completion import LlamaCompletion
-from sidecar.timeline.dialects.ollama_api import Ollama
-from sidecar.timeline.dialects.openai_chat import OpenAIChat
-from sidecar.timeline.dialects.openai_completions import OpenAICompletions
+from sidecar.timeline.dialects.field_table import (
+    ENCODES,
+    LLAMA_COMPLETION,
+    OLLAMA,
+    OPENAI_CHAT,
+    OPENAI_COMPLETIONS,
+    SGLANG_GENERATE,
+    VLLM_GENERATE,
+    tgi,
+    triton,
+)
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
-from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.dialects.spoken import Spoken, Told
-from sidecar.timeline.dialects.tgi_generate import TGIGenerate
 from sidecar.timeline.dialects.transcription import Transcription
-from sidecar.timeline.dialects.triton_generate import TritonGenerate
-from sidecar.timeline.dialects.vllm_generate import VllmGenerate
 from sidecar.timeline.events import Dialect
 
 
@@ -58,17 +60,16 @@ TEACHES = (Purpose.GENERATES, Purpose.TOLD_BY_BODY)
 """Purposes whose times are those of prompts and tokens, which objectives and costs are about."""
 
 
-_CHAT, _COMPLETIONS, _RESPONSES, _LLAMA = OpenAIChat(), OpenAICompletions(), OpenAIResponses(), LlamaCompletion()
-_TGI, _SGLANG, _OLLAMA = TGIGenerate(), SGLangGenerate(), Ollama()
-_ENCODES = Api(Encode(), Purpose.ENCODES)
+_RESPONSES, _TGI = OpenAIResponses(), tgi()
+_ENCODES = Api(ENCODES, Purpose.ENCODES)
 _TRANSCRIBES = Api(Transcription(), Purpose.TRANSCRIBES)
 _INVOCATIONS = Spoken(
     "invocations",
     (
-        Told(("delta",), _CHAT),
-        Told(("choices", "message"), _CHAT),
-        Told(("choices", "text"), _COMPLETIONS),
-        Told(("choices",), _CHAT),
+        Told(("delta",), OPENAI_CHAT),
+        Told(("choices", "message"), OPENAI_CHAT),
+        Told(("choices", "text"), OPENAI_COMPLETIONS),
+        Told(("choices",), OPENAI_CHAT),
         Told(("token",), _TGI),
         Told(("generated_text",), _TGI),
     ),
@@ -79,9 +80,20 @@ API_OF_NAME: dict[str, Api] = {
     api.dialect.name: api
     for api in (
         *map(
-            Api, (_CHAT, _COMPLETIONS, _RESPONSES, AnthropicMessages(), _OLLAMA, _LLAMA, _TGI, _SGLANG, VllmGenerate())
+            Api,
+            (
+                OPENAI_CHAT,
+                OPENAI_COMPLETIONS,
+                _RESPONSES,
+                AnthropicMessages(),
+                OLLAMA,
+                LLAMA_COMPLETION,
+                _TGI,
+                SGLANG_GENERATE,
+                VLLM_GENERATE,
+            ),
         ),
-        Api(TritonGenerate(streams_unsaid=False)),
+        Api(triton(streams_unsaid=False)),
         _ENCODES,
         _TRANSCRIBES,
     )
@@ -97,19 +109,26 @@ SERVED: tuple[tuple[str, Api], ...] = (
     ("chat/completions", API_OF_NAME["openai_chat"]),
     ("v1/completions", API_OF_NAME["openai_completions"]),
     # llama.cpp's own API (b11434, tools/server), or OpenAI's on servers that leave out /v1.
-    ("completions", Api(Spoken("openai_completions_or_llama_completion", (Told(("choices",), _COMPLETIONS),), _LLAMA))),
+    (
+        "completions",
+        Api(
+            Spoken(
+                "openai_completions_or_llama_completion", (Told(("choices",), OPENAI_COMPLETIONS),), LLAMA_COMPLETION
+            )
+        ),
+    ),
     ("responses", API_OF_NAME["openai_responses"]),
     ("v1/messages", API_OF_NAME["anthropic_messages"]),
     ("api/chat", API_OF_NAME["ollama"]),
     ("api/generate", API_OF_NAME["ollama"]),
-    ("generate", Api(Spoken("sglang_generate_or_tgi_generate", (Told(("meta_info",), _SGLANG),), _TGI))),
-    ("generate_stream", Api(TGIGenerate(streams_unsaid=True))),
+    ("generate", Api(Spoken("sglang_generate_or_tgi_generate", (Told(("meta_info",), SGLANG_GENERATE),), _TGI))),
+    ("generate_stream", Api(tgi(streams_unsaid=True))),
     ("completion", API_OF_NAME["llama_completion"]),
     ("infill", API_OF_NAME["llama_completion"]),
     ("inference/v1/generate", API_OF_NAME["vllm_generate"]),
     ("invocations", Api(_INVOCATIONS, Purpose.TOLD_BY_BODY)),
     *(
-        (f"v2/models/*{version}/generate{ending}", Api(TritonGenerate(streams_unsaid=bool(ending))))
+        (f"v2/models/*{version}/generate{ending}", Api(triton(streams_unsaid=bool(ending))))
         for version in ("", "/versions/*")
         for ending in ("", "_stream")
     ),

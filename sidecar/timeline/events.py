@@ -7,7 +7,7 @@ reads that JSON: the timeline counts outputs and finishes, the ledger reads usag
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -83,6 +83,28 @@ def together(events: Sequence[StreamEvent]) -> StreamEvent:
     )
 
 
+class Extras(msgspec.Struct, frozen=True):
+    """Top-level fields that engines add to the API's own."""
+
+    metrics: Any = None
+    """vLLM, `--enable-per-request-metrics`."""
+    timings: Any = None
+    """llama.cpp, always on the last chunk."""
+    nvext: Any = None
+    """Dynamo."""
+    meta_info: Any = None
+    """SGLang."""
+    sglext: Any = None
+    """SGLang."""
+    prompt_progress: Any = None
+    """llama.cpp with `return_progress`: sent during prefill, before any token."""
+    server_timing: Any = msgspec.field(default=None, name="Server-Timing")
+    """TensorRT-LLM, in an event of its own behind the end mark: where the answer was asked for it."""
+
+
+EXTRAS = Extras.__struct_fields__
+RENAMED = dict(zip(EXTRAS, Extras.__struct_encode_fields__, strict=True))
+"""These fields, to their names in JSON."""
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 """Exceptions that msgspec raises on data: no JSON, odd shape, nesting bomb, number or character out of range."""
 
@@ -132,7 +154,7 @@ class Dialect(Protocol):
     """Its stream is lines of JSON; else server-sent events."""
     model_in_path: bool = False
     """The path names the model, and the request's body does not."""
-    token: ClassVar[Callable[..., object] | None] = None
+    token: Callable[..., object] | None = None
     """The short way of `EventReader`, or None: raises one of UNREADABLE unless the data is OUTPUT alone."""
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.slo_counters import Slo
-from sidecar.timeline.dialects.openai_chat import OpenAIChat
+from sidecar.timeline.dialects.field_table import OPENAI_CHAT
 from sidecar.timeline.marks import Marks
 from tests.support.memory import Socket
 from tests.support.messages import read
@@ -57,8 +57,12 @@ PAUSES = st.sampled_from([0.0, 0.0004, 0.03, 0.03, 0.2, 0.9, 9.0])
 @contextmanager
 def the_long_way() -> Iterator[None]:
     """Decode no event by the short way, and report every output through `Slo.output`."""
-    with patch.object(OpenAIChat, "token", None), patch.object(Slo, "flow_of", lambda _slo, _key: (None, None)):
-        yield
+    token, OPENAI_CHAT.token = OPENAI_CHAT.token, None
+    try:
+        with patch.object(Slo, "flow_of", lambda _slo, _key: (None, None)):
+            yield
+    finally:
+        OPENAI_CHAT.token = token
 
 
 def played(reads: list[tuple[float, list[bytes]]], *, usage: bool, slow_at: int) -> tuple[bytes, str, list[Marks]]:

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
-from sidecar.timeline.dialects.encode import Encode
-from sidecar.timeline.dialects.llama_completion import LlamaCompletion
-from sidecar.timeline.dialects.ollama_api import Ollama
-from sidecar.timeline.dialects.openai_chat import OpenAIChat
-from sidecar.timeline.dialects.openai_completions import OpenAICompletions
+from sidecar.timeline.dialects.field_table import (
+    ENCODES,
+    LLAMA_COMPLETION,
+    OLLAMA,
+    OPENAI_CHAT,
+    OPENAI_COMPLETIONS,
+    SGLANG_GENERATE,
+)
 from sidecar.timeline.dialects.openai_responses import OpenAIResponses
-from sidecar.timeline.dialects.sglang_generate import SGLangGenerate
 from sidecar.timeline.events import Dialect
 from sidecar.timeline.outline import DEEPEST, MOST_ELEMENTS, MOST_MEMBERS, OUTLINED_AT_ONCE_BYTES, Outline, Size
 
@@ -175,9 +177,9 @@ LOGPROBS = {
     * 900
 }
 ENDS: list[tuple[Dialect, dict[str, Any]]] = [
-    (OpenAIChat(), {"id": "c", "choices": [{"index": 1, "delta": {"content": LIES * 900}, "logprobs": LOGPROBS, "finish_reason": "stop"}], "usage": USAGE}),
-    (OpenAIChat(), {"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"arguments": LIES * 900}}]}}], "metrics": {"queued": 0.5}}),
-    (OpenAICompletions(), {"choices": [{"index": 0, "text": LIES * 900, "token_ids": [5] * 9000, "finish_reason": "length"}], "usage": USAGE}),
+    (OPENAI_CHAT, {"id": "c", "choices": [{"index": 1, "delta": {"content": LIES * 900}, "logprobs": LOGPROBS, "finish_reason": "stop"}], "usage": USAGE}),
+    (OPENAI_CHAT, {"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"arguments": LIES * 900}}]}}], "metrics": {"queued": 0.5}}),
+    (OPENAI_COMPLETIONS, {"choices": [{"index": 0, "text": LIES * 900, "token_ids": [5] * 9000, "finish_reason": "length"}], "usage": USAGE}),
     (
         OpenAIResponses(),
         {
@@ -194,8 +196,8 @@ ENDS: list[tuple[Dialect, dict[str, Any]]] = [
         },
     ),
     (AnthropicMessages(), {"type": "message_delta", "delta": {"stop_reason": "end_turn", "text": LIES * 900}, "usage": {"output_tokens": 9}}),
-    (Ollama(), {"message": {"role": "assistant", "content": LIES * 900}, "done": True, "done_reason": "stop", "eval_count": 5, "prompt_eval_count": 6}),
-    (LlamaCompletion(), {"content": LIES * 900, "stop": True, "stop_type": "eos", "tokens_evaluated": 4, "tokens_predicted": 2, "timings": {"prompt_ms": 5.0}}),
+    (OLLAMA, {"message": {"role": "assistant", "content": LIES * 900}, "done": True, "done_reason": "stop", "eval_count": 5, "prompt_eval_count": 6}),
+    (LLAMA_COMPLETION, {"content": LIES * 900, "stop": True, "stop_type": "eos", "tokens_evaluated": 4, "tokens_predicted": 2, "timings": {"prompt_ms": 5.0}}),
 ]  # fmt: skip
 
 
@@ -218,7 +220,7 @@ def test_a_whole_answer_of_any_size_is_read_like_a_short_one() -> None:
     outline = outlined(text).end()
 
     assert outline is not None
-    assert OpenAIChat().read_body(outline) == OpenAIChat().read_body(text)
+    assert OPENAI_CHAT.read_body(outline) == OPENAI_CHAT.read_body(text)
 
 
 def told_whole(dialect: Dialect, said: object) -> tuple[object, object]:
@@ -240,11 +242,11 @@ def test_log_probabilities_hide_none_of_several_answers(many: int) -> None:
         "cached_tokens": 0,
     }
     long = {**meta, "output_token_logprobs": [[-0.1, 5, "a"]] * 120, "output_top_logprobs": [tops] * 120}
-    sglang = told_whole(SGLangGenerate(), [{"text": "a", "meta_info": long}] * many)
+    sglang = told_whole(SGLANG_GENERATE, [{"text": "a", "meta_info": long}] * many)
     choices = [
         {"index": n, "message": {"content": "a"}, "logprobs": LOGPROBS, "finish_reason": "stop"} for n in range(many)
     ]
-    chat = told_whole(OpenAIChat(), {"id": "c", "choices": choices, "usage": USAGE})
+    chat = told_whole(OPENAI_CHAT, {"id": "c", "choices": choices, "usage": USAGE})
 
     assert sglang[0] == sglang[1]
     assert chat[0] == chat[1]
@@ -252,8 +254,8 @@ def test_log_probabilities_hide_none_of_several_answers(many: int) -> None:
 
 def test_more_answers_than_are_kept_are_not_read_as_fewer() -> None:
     choices = [{"index": n, "message": {"content": "a"}, "finish_reason": "stop"} for n in range(200)]
-    chat = told_whole(OpenAIChat(), {"choices": choices, "usage": USAGE})
-    vectors = told_whole(Encode(), {"data": [{"embedding": [0.5] * 900}] * 200, "usage": {"prompt_tokens": 9}})
+    chat = told_whole(OPENAI_CHAT, {"choices": choices, "usage": USAGE})
+    vectors = told_whole(ENCODES, {"data": [{"embedding": [0.5] * 900}] * 200, "usage": {"prompt_tokens": 9}})
 
     assert chat[0] is None
     assert vectors[0] == vectors[1]

@@ -10,35 +10,40 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sidecar.timeline.dialects.openai_chat import OpenAIChat
-from sidecar.timeline.dialects.openai_completions import OpenAICompletions
+from sidecar.timeline.dialects.field_table import OPENAI_CHAT, OPENAI_COMPLETIONS, TRITON_TIMES, tgi, triton
 from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.reader import ONE_TOKEN, TRIES, EventReader
 from sidecar.timeline.sse import SseParser
 
 
-DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), OpenAICompletions())
+DIALECTS: tuple[Dialect, ...] = (OPENAI_CHAT, OPENAI_COMPLETIONS, tgi(), triton(streams_unsaid=True))
 ODDITIES: tuple[Any, ...] = (
     *(None, "", "a", "\n", "\u2028", "\ud800", 0, 1, -1, 0.0, True, False, [], {}, [1], {"a": None}, 2**70),
     *({"content": "a"}, {"content": ""}, {"prompt_tokens": 3}, [{"delta": {"content": "a"}}]),
 )
 ODD = st.sampled_from(ODDITIES)
-CHAT: dict[str, Any] = {"index": 0, "delta": {"content": "x"}, "finish_reason": None}
+CHOICE: dict[str, Any] = {"index": 0, "delta": {"content": "x"}, "finish_reason": None}
 TEXT: dict[str, Any] = {"index": 0, "text": "x", "finish_reason": None}
 TOKEN = b"data: " + json.dumps({"id": "a", "choices": [TEXT]}).encode() + b"\n\n"
 TOP = ("id", "usage", "error", "metrics", "timings", "nvext", "meta_info", "sglext", "prompt_progress")
 INSIDE = ("index", "text", "delta", "message", "finish_reason", "logprobs")
 DELTA = ("content", "role", "reasoning", "reasoning_content", "tool_calls", "function_call", "refusal")
+OWN: dict[str, Any] = {"token": {"id": 5}, "text_output": "x"}
+OF_OWN = (*OWN, "generated_text", "details", "num_input_tokens", *TRITON_TIMES)
 
 
 @st.composite
 def chunks(draw: st.DrawFn) -> object:
     """A chunk with one token, most of them with another field in it, missing or odd."""
-    choice: dict[str, object] = dict(draw(st.sampled_from([CHAT, TEXT])))
-    said: dict[str, object] = {"id": "a", "choices": draw(st.sampled_from([[choice]] * 8 + [[choice] * 2, [], None]))}
-    places = [(said, TOP), (choice, INSIDE)]
+    choice: dict[str, object] = dict(draw(st.sampled_from([CHOICE, TEXT])))
+    said: dict[str, object] = {
+        "id": "a",
+        "choices": draw(st.sampled_from([[choice]] * 8 + [[choice] * 2, [], None])),
+        **OWN,
+    }
+    places = [(said, TOP + OF_OWN), (choice, INSIDE)]
     if isinstance(choice.get("delta"), dict):
-        choice["delta"] = delta = dict(CHAT["delta"])
+        choice["delta"] = delta = dict(CHOICE["delta"])
         places.append((delta, DELTA))
     for _ in range(draw(st.integers(0, 2))):
         holder, names = draw(st.sampled_from(places))
@@ -102,14 +107,14 @@ def test_the_short_way_says_what_the_long_way_says(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-@pytest.mark.parametrize("place", ["top", "choice", "delta"])
+@pytest.mark.parametrize("place", ["top", "own", "choice", "delta"])
 def test_no_field_makes_them_differ(dialect: Dialect, place: str) -> None:
     """Each field that a dialect reads, with each odd value, in a chunk that is otherwise a token."""
-    for name, value in product({"top": TOP, "choice": INSIDE, "delta": DELTA}[place], ODDITIES):
-        choice: dict[str, Any] = {**CHAT, **TEXT}
-        said: dict[str, Any] = {"id": "a", "choices": [choice]}
+    for name, value in product({"top": TOP, "own": OF_OWN, "choice": INSIDE, "delta": DELTA}[place], ODDITIES):
+        choice: dict[str, Any] = {**CHOICE, **TEXT}
+        said: dict[str, Any] = {"id": "a", "choices": [choice], **OWN}
         choice["delta"] = delta = dict(choice["delta"])
-        {"top": said, "choice": choice, "delta": delta}[place][name] = value
+        {"top": said, "own": said, "choice": choice, "delta": delta}[place][name] = value
         data = b"data: " + json.dumps(said).encode("utf-8", "surrogatepass") + b"\n\n"
         reader, parser = EventReader(dialect), SseParser()
         for segment in (FIRST, data):
@@ -118,7 +123,7 @@ def test_no_field_makes_them_differ(dialect: Dialect, place: str) -> None:
 
 def test_what_cannot_be_decoded_is_unreadable_wherever_it_stands() -> None:
     """This holds also for a field that is not needed to recognise a token."""
-    reader = EventReader(OpenAIChat())
+    reader = EventReader(OPENAI_CHAT)
     reader.feed(FIRST)
 
     assert reader.feed(b'data: {"choices":[{"delta":{"content":"a","role":"\x01"}}]}\n\n') == [NOTHING]
@@ -148,7 +153,7 @@ FIRST = chat({"role": "assistant", "content": ""})
     ],
 )
 def test_only_a_token_alone_goes_the_short_way(data: bytes, short: bool) -> None:
-    reader = EventReader(OpenAIChat())
+    reader = EventReader(OPENAI_CHAT)
     reader.feed(FIRST)
 
     stream_events = reader.feed(data)
@@ -159,7 +164,7 @@ def test_only_a_token_alone_goes_the_short_way(data: bytes, short: bool) -> None
 
 def test_a_stream_of_other_events_is_not_tried_for_ever() -> None:
     """Reasoning tokens fail the short path, at a microsecond each; after some failures the reader stops trying."""
-    reader = EventReader(OpenAIChat())
+    reader = EventReader(OPENAI_CHAT)
     reader.feed(FIRST)
 
     def read(data: bytes, times: int) -> list[Sequence[StreamEvent]]:

@@ -1,1 +1,1 @@
-"""The dialects of the APIs that engines serve, one file each. `sidecar/timeline/apis.py` knows the paths on which they are spoken."""
+"""The dialects of the APIs that engines serve: most are a row of `field_table.py`, and those of typed events a file each. `apis.py` knows their paths."""

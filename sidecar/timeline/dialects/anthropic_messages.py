@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, states, strange
-from sidecar.timeline.events import DONE, ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, fields_stated, states, strange
+from sidecar.timeline.events import DONE, ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, Dialect, Extras, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
 
@@ -68,7 +68,7 @@ class AnthropicMessages(Dialect):
             return NOTHING if of in _ADDED_BY_THE_SERVER else REASONING if of == "thinking_delta" else OUTPUT
         if kind == "error" or states(said.error):
             return ERROR
-        extras = said.found()
+        extras = fields_stated(said, EXTRAS)
         if kind == "message_start":
             usage = said.message.usage if said.message is not None else None
             return StreamEvent(usage=None if usage is None else _usage(usage, final=False), extras=extras)
@@ -97,7 +97,7 @@ class AnthropicMessages(Dialect):
             finish=finish_of(message.stop_reason) if message.stop_reason else None,
             wordless=isinstance(message.content, list) and all(map(_is_blank, message.content)),
             usage=None if message.usage is None else _usage(message.usage, final=True),
-            extras=message.found(),
+            extras=fields_stated(message, EXTRAS),
             error=denied or (message.content is None and strange(body).error),
         )
 

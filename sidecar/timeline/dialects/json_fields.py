@@ -6,63 +6,29 @@ shape leaves nothing to read (no JSON, no object, choices that are no list).
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from sidecar.timeline.events import (
     ERROR,
+    NO_USAGE,
     NOTHING,
-    OUTPUT,
-    REASONING,
     UNREADABLE,
     StreamEvent,
     T,
     UnreadableEvent,
+    Usage,
     loosely,
 )
-from sidecar.timeline.finish import Finish
 
 
-_FIRST = [0]
 SEVERAL = b"["
 """First byte of an answer that is a list."""
 
 MAX_COUNT = 2**53
 """The largest count that is accepted: above it, JSON numbers in other programs are not exact."""
-
-
-class Extras(msgspec.Struct, frozen=True):
-    """Top-level fields that engines add to the API's own."""
-
-    metrics: Any = None
-    """vLLM, `--enable-per-request-metrics`."""
-    timings: Any = None
-    """llama.cpp, always on the last chunk."""
-    nvext: Any = None
-    """Dynamo."""
-    meta_info: Any = None
-    """SGLang."""
-    sglext: Any = None
-    """SGLang."""
-    prompt_progress: Any = None
-    """llama.cpp with `return_progress`: sent during prefill, before any token."""
-    server_timing: Any = msgspec.field(default=None, name="Server-Timing")
-    """TensorRT-LLM, in an event of its own behind the end mark: where the answer was asked for it."""
-
-    def found(self) -> dict[str, object] | None:
-        """The fields that are present in this event, by name; None if there is none."""
-        if (
-            self.metrics is None
-            and self.timings is None
-            and self.nvext is None
-            and self.meta_info is None
-            and self.sglext is None
-            and self.prompt_progress is None
-            and self.server_timing is None
-        ):
-            return None
-        return {name: value for name in Extras.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:
@@ -103,7 +69,7 @@ def states(error: object) -> bool:
     return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
-def _is_error(said: object) -> bool:
+def _is_error(said: object) -> bool:  # depth: a list, its objects
     if isinstance(said, list):
         return any(isinstance(each, dict) and _is_error(each) for each in said[:8])
     if not isinstance(said, dict) or not said:
@@ -132,6 +98,18 @@ def fails(data: bytes) -> bool:
         return False
 
 
+def fields_stated(said: object, names: Iterable[str]) -> dict[str, object] | None:
+    """Those of these fields that an object states, by name; None if it states none."""
+    found: dict[str, object] | None = None
+    for name in names:
+        value = getattr(said, name)
+        if value is not None:
+            if found is None:
+                found = {}
+            found[name] = value
+    return found
+
+
 def count(value: object) -> int | None:
     """A token count as stated; None for other values (a string, a bool, a float, a negative number)."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
@@ -142,25 +120,24 @@ def detail(details: object, name: str) -> int | None:
     return count(details.get(name)) if isinstance(details, dict) else None
 
 
+def usage_of_timings(timings: object) -> Usage | None:
+    """The counts in `timings`, which is in every answer's last event; None if there is none (older builds, odd values).
+
+    `cache_n` tokens came from the slot's cache, `prompt_n` were processed, `predicted_n` counts all generated tokens:
+    the counts of a usage chunk, which need not be asked for.
+    """
+    if not isinstance(timings, dict):
+        return None
+    cached, processed = count(timings.get("cache_n")), count(timings.get("prompt_n"))
+    usage = Usage(
+        # Without cache_n (older builds) the length of the prompt is unknown: prompt_n leaves out the cached part.
+        prompt_tokens=None if cached is None or processed is None else cached + processed,
+        cached_tokens=cached,
+        completion_tokens=count(timings.get("predicted_n")),
+    )
+    return None if usage == NO_USAGE else usage
+
+
 def index_of(value: object) -> int:
     """A choice's index, or 0 if the engine leaves it out: then there is one choice."""
     return value if type(value) is int else 0
-
-
-def event_of(
-    output: list[int],
-    finished: list[int],
-    finish: Finish | None = None,
-    *,
-    wordless: bool = False,
-    reasons: bool = False,
-) -> StreamEvent:
-    """The stream event with outputs and finishes only. The usual ones are shared: a token costs no object."""
-    if not finished:
-        if output == _FIRST:
-            return REASONING if reasons else OUTPUT
-        if not output:
-            return NOTHING
-    return StreamEvent(
-        output=tuple(output), finished=tuple(finished), finish=finish, wordless=wordless, reasons=reasons
-    )

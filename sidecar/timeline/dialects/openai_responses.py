@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import Extras, count, decode, detail, states, strange
-from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, REASONING, Dialect, StreamEvent, Usage
+from sidecar.timeline.dialects.json_fields import count, decode, detail, fields_stated, states, strange
+from sidecar.timeline.events import ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, Dialect, Extras, StreamEvent, Usage
 from sidecar.timeline.finish import finish_of
 
 
@@ -65,10 +65,10 @@ class OpenAIResponses(Dialect):
         response = said.response or _NONE
         if kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
             stated = response.status
-            return _last(response, stated if stated in _OVER else kind.rpartition(".")[2], said.found())
+            return _last(response, stated if stated in _OVER else kind.rpartition(".")[2], fields_stated(said, EXTRAS))
         if states(response.error):
             return ERROR
-        extras = said.found()
+        extras = fields_stated(said, EXTRAS)
         if extras is None:
             return NOTHING if kind.startswith("response.") else strange(data)
         return StreamEvent(extras=extras)
@@ -99,7 +99,7 @@ def _is_blank(item: object) -> bool:
 
 def _last(response: _Response, status: str, beside: dict[str, object] | None) -> StreamEvent:
     """The stream event for the end of a response: usage, extras, finish and error."""
-    extras = {**(beside or {}), **(response.found() or {})}
+    extras = {**(beside or {}), **(fields_stated(response, EXTRAS) or {})}
     cut, over = response.incomplete_details, status in ("completed", "incomplete")
     return StreamEvent(
         finished=(0,) if over else (),

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from sidecar.timeline.dialects.field_table import OPENAI_CHAT
 from sidecar.timeline.dialects.json_fields import count, decode, states, strange
-from sidecar.timeline.dialects.openai_chat import OpenAIChat
 from sidecar.timeline.events import ERROR, NOTHING, OUTPUT, Dialect, StreamEvent, Usage
 from sidecar.timeline.finish import Finish
 from sidecar.timeline.proof import BOTH_MARKS
@@ -28,9 +28,6 @@ class _Said(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-_CHUNKS = OpenAIChat()
-
-
 class Transcription(Dialect):
     name = "transcription"
     end_marks = BOTH_MARKS._replace(whole=())
@@ -40,7 +37,7 @@ class Transcription(Dialect):
         """A chunk, or a typed event. Raises UnreadableEvent."""
         said = decode(self.decoder, data)
         if not isinstance(said.type, str) or said.choices is not None:
-            return _CHUNKS.read_event(event, data)
+            return OPENAI_CHAT.read_event(event, data)
         if states(said.error) or said.type == "error":
             return ERROR
         if said.type.endswith(".done"):
