@@ -21,7 +21,7 @@ from enum import Enum, auto
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sidecar.ledger.account import Account
 from sidecar.ledger.request_labels import RequestLabels
@@ -244,8 +244,8 @@ class Case:
     tokens: TokenDeadlines | None = None
     gaps: TokenDeadlines | None = None
     """`tokens`, if its stream has begun and has an objective for its longest gap."""
-    key: Hashable = None
-    """Identifies the request where the judge asks whether its stream stood still."""
+    key: Any = None
+    """The request's record; it names the request where the judge asks whether its stream stood still."""
 
     def paused(self, at: float) -> None:
         """The sidecar stops reading the engine for this request: its client does not take what it gets."""

@@ -10,6 +10,7 @@ from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.objectives.attribution import SecondOutput
 from sidecar.objectives.judge import Case
 from sidecar.pod.costs.prefill_work import FirstToken
+from sidecar.pod.open_misses import Miss
 
 
 class Stage(StrEnum):
@@ -34,6 +35,8 @@ class RequestRecord:
     """The facts about its prefill (`pod/costs/prefill_work.py`), from its first output until its ledger is closed."""
     second_output: SecondOutput | None = None
     """While it is open."""
+    misses: tuple[Miss, ...] = ()
+    """Those of its objectives, in their order (`pod/open_misses.py`)."""
     stage: Stage | None = None
     """Waiting or streaming while it is in flight (`in_flight.py`), else None."""
     shown_labels: RequestLabels = UNLABELLED

@@ -5,7 +5,7 @@ weight belongs to which counter, and how old the signs of the pod may be. It ref
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from math import ceil, floor
 from typing import Any
 
@@ -21,6 +21,7 @@ from sidecar.objectives.objective import E2E, STALL, TPOT, Aims, Objective
 from sidecar.objectives.stall import stall_of
 from sidecar.observe.evidence import Evidence
 from sidecar.observe.pod_signs import PodReader
+from sidecar.observe.request_record import RequestRecord
 from sidecar.pod.backlog import Backlog
 from sidecar.pod.causes import Cause, Root
 from sidecar.pod.decision import Decision
@@ -97,32 +98,30 @@ class Roots:
 
     # --- misses ---------------------------------------------------------------------------------------------------------
 
-    def missed(self, key: Hashable, case: Case, objective: Objective, at: float) -> None:
+    def missed(self, record: RequestRecord, case: Case, objective: Objective, at: float) -> None:
         """A miss was counted."""
         self.decision.missed(at)
         timed_from_at, _ = case.timed(objective, at)
         miss = Miss(case.labels, objective, case.received_at, at, timed_from_at, _ttft_seconds(case.aims))
         if objective is STALL and case.tokens is not None and case.aims.stall is not None:
             miss.deadlines, miss.threshold_seconds = case.tokens, case.aims.stall.threshold_seconds
-        self._open.missed(key, miss)
+        record.misses = (*record.misses, miss)
+        self._open.missed(miss)
 
-    def waited(self, key: Hashable, objective: Objective, phase: Blame, at: float) -> None:
+    def waited(self, record: RequestRecord, objective: Objective, phase: Blame, at: float) -> None:
         """The ledger of a miss was closed."""
         if objective is not TPOT and objective is not STALL:
             self._pod.waited(at, phase)
-        for miss in self._open.of(key):
+        for miss in record.misses:
             if miss.objective is objective:
                 miss.waited_in = phase
 
-    def ended(self, key: Hashable, account: Account, aims: Aims, second: SecondOutput | None) -> None:
+    def ended(self, record: RequestRecord, account: Account, aims: Aims, second: SecondOutput | None) -> None:
         """The request is over, and its ledger is closed if it will be closed soon. `second`: None if it had no second
         output.
         """
-        misses = self._open.of(key)
-        if not misses:
-            return
         failed = _FAILED.get(account.outcome)
-        for miss in misses:
+        for miss in record.misses:
             miss.failed = failed
             miss.turned_away = account.outcome is Outcome.REJECTED
             miss.paused = account.marks.paused_seconds > 0.0
@@ -130,7 +129,7 @@ class Roots:
                 miss.waited_in = Blame.STREAM
             if miss.objective is TPOT and second is not None:
                 miss.transferred = waited_between(account.marks, aims, second)
-        self._open.ended(key)
+            self._open.ended(miss)
 
     def answered(self, account: Account) -> None:
         """A request ended well: its events and tokens tell how many tokens a step gives."""

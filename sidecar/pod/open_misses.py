@@ -5,7 +5,7 @@ evidence, or `WAIT_SECONDS` after it was counted. It knows when to decide. It re
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -53,8 +53,7 @@ class OpenMisses:
         `WAIT_SECONDS` old, or its request is over.
         """
         self._decide = decide
-        self._by_key: dict[Hashable, list[Miss]] = {}
-        self._in_order: dict[Miss, Hashable] = {}
+        self._in_order: dict[Miss, None] = {}
         self._over: deque[Miss] = deque()
         """Misses of requests that have ended, in the order of these ends."""
 
@@ -64,18 +63,13 @@ class OpenMisses:
     def __iter__(self) -> Iterator[Miss]:
         return iter(self._in_order)
 
-    def missed(self, key: Hashable, miss: Miss) -> None:
+    def missed(self, miss: Miss) -> None:
         """A miss was counted."""
-        self._by_key.setdefault(key, []).append(miss)
-        self._in_order[miss] = key
+        self._in_order[miss] = None
 
-    def of(self, key: Hashable) -> list[Miss]:
-        """The undecided misses of a request."""
-        return self._by_key.get(key, [])
-
-    def ended(self, key: Hashable) -> None:
-        """The request is over: its misses are decided at the next tick, with its ledger if that closes at once."""
-        for miss in self._by_key.get(key, []):
+    def ended(self, miss: Miss) -> None:
+        """Its request is over: it is decided at the next tick, with its ledger if that closes at once."""
+        if miss in self._in_order:
             miss.over = True
             self._over.append(miss)
 
@@ -95,9 +89,5 @@ class OpenMisses:
         """Decide a miss, if that is due. Returns whether it is decided now."""
         if miss not in self._in_order or not self._decide(miss, at):
             return False
-        key = self._in_order.pop(miss)
-        of_request = self._by_key[key]
-        of_request.remove(miss)
-        if not of_request:
-            del self._by_key[key]
+        del self._in_order[miss]
         return True
