@@ -23,6 +23,7 @@ from sidecar.config.schema import Config, ProxyConfig
 from sidecar.otlp import outbox
 from tests.support.certificates import Authority
 from tests.support.collector import Collector, until
+from tests.support.configs import section_of
 from tests.support.origin import Origin, Visit, answering
 from tests.support.otlp import request_of
 from tests.support.ports import free_port
@@ -34,13 +35,14 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 def config(engine_port: int = 9, port: int = 0, web_port: int = 0) -> Config:
-    return Config.model_validate(
+    return section_of(
+        Config,
         {
             "engine": {"url": f"http://127.0.0.1:{engine_port}"},
             "proxy": {"listen_address": f"127.0.0.1:{port}"},
             "web": {"listen_address": f"127.0.0.1:{web_port}"},
             "shutdown": {"lame_duck_seconds": 0, "grace_seconds": 5},
-        }
+        },
     )
 
 
@@ -157,7 +159,7 @@ def test_both_ports_that_are_taken_are_told_at_once() -> None:
 
 
 def test_an_address_of_another_machine_is_told_apart_from_a_port_that_is_taken() -> None:
-    of = Config.model_validate({"engine": {"url": "http://127.0.0.1:9"}, "web": {"listen_address": "192.0.2.1:0"}})
+    of = section_of(Config, {"engine": {"url": "http://127.0.0.1:9"}, "web": {"listen_address": "192.0.2.1:0"}})
     _, said = asyncio.run(failed(of))
 
     assert said[0]["hint"].startswith("No interface of this machine has that address: choose another")
@@ -169,7 +171,7 @@ def test_a_listener_of_the_rest_whose_port_is_taken_ends_the_process_in_the_same
     with socket.create_server(("127.0.0.1", 0)) as other:
         spans = {"grpc_listen_address": f"127.0.0.1:{other.getsockname()[1]}"}
         of = config()
-        with_grpc = Config.model_validate({**asdict(of), "spans": spans})
+        with_grpc = section_of(Config, {**asdict(of), "spans": spans})
         code, said = asyncio.run(failed(with_grpc))
 
     assert (code, [(line["event"], line["key"]) for line in said]) == (
@@ -268,14 +270,15 @@ def test_signals_that_mean_something_to_other_servers_end_nothing_and_are_told_o
 
 
 def exporting(engine_port: int, port: int, url: str, grace_seconds: float) -> Config:
-    return Config.model_validate(
+    return section_of(
+        Config,
         {
             "engine": {"url": f"http://127.0.0.1:{engine_port}"},
             "proxy": {"listen_address": f"127.0.0.1:{port}"},
             "web": {"listen_address": "127.0.0.1:0"},
             "spans": {"export_url": url, "export_untraced_ratio": 1.0},
             "shutdown": {"lame_duck_seconds": 0, "grace_seconds": grace_seconds},
-        }
+        },
     )
 
 
@@ -329,14 +332,15 @@ def test_without_a_proxy_no_port_is_opened_for_traffic_and_spans_become_requests
 
     async def scenario() -> tuple[list[int], str, str, dict[str, Any]]:
         port, web_port = free_port(), free_port()
-        of = Config.model_validate(
+        of = section_of(
+            Config,
             {
                 "engine": {"url": "http://127.0.0.1:9", "kind": "vllm", "models": ["tiny"]},
                 "proxy": {"listen_address": f"127.0.0.1:{port}"},  # a loaded config is refused with it
                 "web": {"listen_address": f"127.0.0.1:{web_port}"},
                 "spans": {"without_proxy": True},
                 "shutdown": {"lame_duck_seconds": 0},
-            }
+            },
         )
         app = App(of, lambda: of)
         with structlog.testing.capture_logs() as logs:

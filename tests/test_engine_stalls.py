@@ -12,7 +12,7 @@ from sidecar.metrics.catalogue import SLO_ROOT_CAUSE_MISSES_TOTAL
 from sidecar.objectives.objective import Objectives
 from sidecar.observe.engine_progress import EngineProgress
 from sidecar.pod.liveness.progress import State
-from tests.support.memory import LIMITS
+from tests.support.memory import limits_with
 from tests.support.slo_walk import (
     BUCKETS,
     GENEROUS,
@@ -29,7 +29,7 @@ from tests.support.slo_walk import (
 from tests.support.walk import Walk
 
 
-ROOM = LIMITS.model_copy(update={"max_in_flight": 64})
+ROOM = limits_with(max_in_flight=64)
 
 
 def learning() -> Walk:

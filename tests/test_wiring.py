@@ -10,6 +10,7 @@ from sidecar.objectives.objective import Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.proxy.errors import Failure
 from sidecar.wiring import RandomHex, budgets_of, metrics_of, observers_of, reload, road_of, via_of
+from tests.support.configs import section_of
 from tests.support.memory import Clock
 
 
@@ -18,7 +19,7 @@ MACHINE = Machine(1 << 30, 4096)
 
 def config(**sections: dict[str, object]) -> Config:
     engine = {"url": "http://[::1]:8000", "models": ("tiny",), **sections.pop("engine", {})}
-    return Config.model_validate({"engine": engine, **sections})
+    return section_of(Config, {"engine": engine, **sections})
 
 
 def test_the_registry_has_the_label_values_that_the_config_states() -> None:

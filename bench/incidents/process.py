@@ -16,7 +16,8 @@ from bench.incidents.engines import BUCKETS, EngineConfig
 from bench.incidents.request import Request, State
 from bench.incidents.world import Mode
 from sidecar.classify.length import PromptLengthEstimator
-from sidecar.config.schema import Config
+from sidecar.config.schema import Config, SpansConfig
+from sidecar.config.schema import EngineConfig as EngineSection
 from sidecar.engines.dynamo import Dynamo
 from sidecar.engines.engine import NONE, Engine
 from sidecar.engines.kind import EngineKind
@@ -87,7 +88,7 @@ class Process:
         speaking = Engine(NONE)
         speaking.speaks = _Speaks(int(late))
         self._settlement = observers_of(
-            Config.model_validate({"engine": {"url": "http://engine:8000"}, "spans": {"receive": False}}),
+            Config(engine=EngineSection(url="http://engine:8000"), spans=SpansConfig(receive=False)),
             instruments,
             speaking,
             clock=lambda: self.now,

@@ -12,7 +12,6 @@ from sidecar.config.folding import WIDTH, folded
 from sidecar.config.in_force import rows, source_words
 from sidecar.config.notes import notes
 from sidecar.config.objectives import (
-    ObjectiveSetting,
     bucket_objectives,
     lane_objective,
     lanes_without_objectives,
@@ -20,7 +19,7 @@ from sidecar.config.objectives import (
     preset_name,
     size_of,
 )
-from sidecar.config.schema import NO_TRAFFIC, Config, LaneObjectivesConfig, LaneRule
+from sidecar.config.schema import NO_TRAFFIC, AimConfig, Config, LaneObjectivesConfig, LaneRule
 from sidecar.config.series_count import series_ceiling, series_in_use
 from sidecar.config.values import MASK, may_authenticate
 from sidecar.ledger.request_labels import UNKNOWN
@@ -137,7 +136,7 @@ def _lane_rows(config: Config, lane: str) -> Iterator[tuple[str, ...]]:
         yield "encode_e2e", f"{own.target:.6g}", *(f"{own.threshold_seconds:.6g}",) * buckets
 
 
-def _cell(setting: ObjectiveSetting, target: float) -> str:
+def _cell(setting: AimConfig, target: float) -> str:
     if setting.aim is None:
         return "-"
     seconds = f"{setting.aim.threshold_seconds:.6g}"

@@ -6,9 +6,8 @@ shorter one, unless the config gives it less, which `checks.py` refuses. The use
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from sidecar.config.buckets import bucket_labels
 from sidecar.config.model_size import ModelSize, model_size
@@ -26,21 +25,7 @@ from sidecar.objectives.objective import TTFT_SHARES, Aim, Aims, Objective, Obje
 from sidecar.objectives.presets import OBJECTIVE_PRESETS, Preset, longest_tokens, preset_for, rounded
 
 
-class ObjectiveSetting(NamedTuple):
-    """One objective of one bucket. A value that neither the config nor a preset has is None."""
-
-    threshold_seconds: float | None
-    target: float | None
-
-    @property
-    def aim(self) -> Aim | None:
-        """Threshold and target, if both are known. `checks.py` refuses a config in which only one is."""
-        if self.threshold_seconds is None or self.target is None:
-            return None
-        return Aim(self.threshold_seconds, self.target)
-
-
-NO_OBJECTIVE = ObjectiveSetting(None, None)
+NO_OBJECTIVE = AimConfig()
 
 
 def objectives_of(config: Config) -> Objectives:
@@ -86,12 +71,10 @@ def _preset(lane: str, said: LaneObjectivesConfig, size: ModelSize | None) -> Pr
     return OBJECTIVE_PRESETS[preset_name(lane, said)].for_size(None if size is None else size.billions)
 
 
-def lane_objective(
-    objective: Objective, lane: str, said: LaneObjectivesConfig, size: ModelSize | None
-) -> ObjectiveSetting:
+def lane_objective(objective: Objective, lane: str, said: LaneObjectivesConfig, size: ModelSize | None) -> AimConfig:
     """A lane's objective for prompts of ordinary and of unknown length."""
     own, preset = _own(said, objective), _preset(lane, said, size)
-    unsaid = ObjectiveSetting(preset.threshold_seconds(objective), preset.target_of(objective))
+    unsaid = AimConfig(threshold_seconds=preset.threshold_seconds(objective), target=preset.target_of(objective))
     if own is None or (own is UNSET and unsaid.threshold_seconds is None):
         return NO_OBJECTIVE
     return unsaid if own is UNSET else _over(own, unsaid)
@@ -99,18 +82,18 @@ def lane_objective(
 
 def bucket_objectives(
     objective: Objective, lane: str, said: LaneObjectivesConfig, edges: Sequence[int], size: ModelSize | None
-) -> Mapping[str, ObjectiveSetting]:
+) -> Mapping[str, AimConfig]:
     """A lane's objective for each prompt bucket, from short to long, then for `unknown`."""
     preset = _preset(lane, said, size)
     base = lane_objective(objective, lane, said, size)
     ttft_seconds = lane_objective(Objective.TTFT, lane, said, size).threshold_seconds
-    found: dict[str, ObjectiveSetting] = {}
+    found: dict[str, AimConfig] = {}
     least_seconds = 0.0
     for label, tokens in zip(bucket_labels(edges), longest_tokens(edges), strict=True):
         inherited = base
         if base.threshold_seconds is not None:
             stretched = _stretched(objective, base.threshold_seconds, ttft_seconds, preset, tokens)
-            inherited = base._replace(threshold_seconds=max(stretched, least_seconds))
+            inherited = structs.replace(base, threshold_seconds=max(stretched, least_seconds))
         found[label] = _bucket_objective(objective, said.prompt_buckets.get(label), inherited, preset)
         least_seconds = max(least_seconds, found[label].threshold_seconds or 0.0)
     found[UNKNOWN] = _bucket_objective(objective, said.prompt_buckets.get(UNKNOWN), base, preset)
@@ -118,14 +101,14 @@ def bucket_objectives(
 
 
 def _bucket_objective(
-    objective: Objective, said: BucketObjectivesConfig | None, inherited: ObjectiveSetting, preset: Preset
-) -> ObjectiveSetting:
+    objective: Objective, said: BucketObjectivesConfig | None, inherited: AimConfig, preset: Preset
+) -> AimConfig:
     own = UNSET if said is None else _own(said, objective)
     if own is None:
         return NO_OBJECTIVE
     if own is UNSET:
         return inherited
-    return _over(own, inherited._replace(target=_first(inherited.target, preset.target_of(objective))))
+    return _over(own, structs.replace(inherited, target=_first(inherited.target, preset.target_of(objective))))
 
 
 def _stretched(
@@ -146,9 +129,10 @@ def _own(said: BucketObjectivesConfig, objective: Objective) -> _AimConfig | Uns
     return own
 
 
-def _over(own: _AimConfig, inherited: ObjectiveSetting) -> ObjectiveSetting:
-    return ObjectiveSetting(
-        _first(own.threshold_seconds, inherited.threshold_seconds), _first(own.target, inherited.target)
+def _over(own: _AimConfig, inherited: AimConfig) -> AimConfig:
+    return AimConfig(
+        threshold_seconds=_first(own.threshold_seconds, inherited.threshold_seconds),
+        target=_first(own.target, inherited.target),
     )
 
 

@@ -59,6 +59,7 @@ from sidecar.engines.engine import AUTO, NONE
 from sidecar.engines.kinds import KINDS
 from sidecar.ledger.request_labels import OTHER, UNKNOWN
 from sidecar.metrics.declaration import SERIES_LIMIT, NativeForm, Profile
+from sidecar.objectives.objective import Aim
 from sidecar.timeline.apis import API_OF_NAME
 
 
@@ -306,6 +307,13 @@ class AimConfig(Section):
     """A request that takes longer is a miss. A lane's is for prompts of up to 4096 tokens; the preset gives longer ones more."""
     target: Target | None = None
     """The ratio of requests that must be within the threshold: 0.95 allows one miss in twenty. At 1 there would be no error budget."""
+
+    @property
+    def aim(self) -> Aim | None:
+        """Both, if both are known. `checks.py` refuses a config in which only one is."""
+        return (
+            None if self.threshold_seconds is None or self.target is None else Aim(self.threshold_seconds, self.target)
+        )
 
 
 class EncodeAimConfig(Section):

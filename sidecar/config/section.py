@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import get_annotations
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from sidecar.config.written_durations import DURATION_FORMS, as_seconds
 
@@ -126,14 +125,6 @@ class Mistake(NamedTuple):
     message: str = ""
 
 
-class Mistakes(Exception):  # noqa: N818  there may be many
-    """Every mistake in a tree of values."""
-
-    def __init__(self, found: list[Mistake]) -> None:
-        super().__init__("; ".join(f"{'.'.join(map(str, each.path))}: {each.message or each.kind}" for each in found))
-        self.found = tuple(found)
-
-
 if TYPE_CHECKING:
     _Frozen = Struct  # to mypy, because a protocol that names an attribute takes no frozen one
 else:
@@ -143,20 +134,7 @@ else:
 
 
 class Section(_Frozen):
-    """One section of a config, frozen. Its constructor takes values of the right types and checks none; `model_validate` reads."""
-
-    @classmethod
-    def model_validate(cls, tree: object) -> Self:
-        """The section in a tree of values, as YAML has it. Raises Mistakes."""
-        found: list[Mistake] = []
-        section: Self = Accepted(cls).read(tree, (), found)
-        if found:
-            raise Mistakes(found)
-        return section
-
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """The same with other values, which are not checked."""
-        return replace(self, **update)
+    """One section of a config, frozen. Its constructor takes values of the right types and checks none; `Accepted.read` does."""
 
 
 class Accepted:

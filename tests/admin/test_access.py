@@ -17,6 +17,7 @@ from sidecar.config.file import ConfigErrors
 from tests.admin.guarded import GOOD, HASH, PASSWORD, USERS, Visit, basic, visit
 from tests.support.admin import metrics
 from tests.support.certificates import Authority
+from tests.support.configs import section_of
 
 
 DOCS = Path(__file__).parents[2] / "docs" / "access.md"
@@ -224,7 +225,7 @@ def test_the_headers_of_the_file_are_on_every_answer_and_a_page_keeps_its_own(tm
 
 def test_a_rate_is_a_burst_and_then_one_request_per_interval() -> None:
     instants = [0.0, 0.0, 0.0, 1.9, 2.0, 2.1, 100.0, 100.0, 100.0]
-    bucket = _Bucket(RateLimit.model_validate({"interval": "2s", "burst": 2}), iter([0.0, *instants]).__next__)
+    bucket = _Bucket(section_of(RateLimit, {"interval": "2s", "burst": 2}), iter([0.0, *instants]).__next__)
 
     assert [bucket.take() for _ in instants] == [True, True, False, False, True, False, True, True, False]
 

@@ -17,6 +17,7 @@ from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.timeline.apis import Apis
 from sidecar.timeline.outcome import Outcome
 from tests.answers.spoken import CHAT, COMPLETIONS, OLLAMA, RESPONSES, SPOKEN, Api, event
+from tests.support.configs import section_of
 from tests.support.forms import FILE, form
 from tests.support.memory import LIMITS, WEBSOCKET, Socket
 from tests.support.messages import read
@@ -455,7 +456,7 @@ def test_a_body_beyond_the_look_in_is_read_while_it_passes(framing: str) -> None
     """Its model and its lane may stand behind a prompt of any length, and its length counts for its objective."""
     walk = Walk(objectives=BY_LENGTH, limits=ProxyConfig(look_in_bytes=65_536))
     walk.observers.rules = LaneRules(
-        LanesConfig.model_validate({"default": "interactive", "rules": [{"lane": "batch", "models": ["tiny"]}]})
+        section_of(LanesConfig, {"default": "interactive", "rules": [{"lane": "batch", "models": ["tiny"]}]})
     )
     body = b'{"prompt":"%b","stream":true,"model":"tiny"}' % (b"words and more " * 20_000)
     pieces = [body[at : at + 20_000] for at in range(0, len(body), 20_000)]
@@ -506,7 +507,7 @@ def test_a_lane_by_length_is_frozen_and_checked_by_usage() -> None:
     """The estimate at the head decides; the page says how often usage contradicts it."""
     walk = Walk(limits=ProxyConfig())
     walk.observers.rules = LaneRules(
-        LanesConfig.model_validate({"default": "interactive", "rules": [{"lane": "batch", "prompt_tokens_from": 100}]})
+        section_of(LanesConfig, {"default": "interactive", "rules": [{"lane": "batch", "prompt_tokens_from": 100}]})
     )
     for tokens in (5, 200):
         ask(walk, "/v1/completions", json.dumps({"model": "tiny", "stream": True, "prompt": [7] * tokens}).encode())

@@ -10,6 +10,7 @@ from sidecar.classify.found import UNREAD_BODY, Peek
 from sidecar.classify.lane import LaneRules, hash_api_key
 from sidecar.config.schema import LanesConfig
 from sidecar.proxy.headers import found_in
+from tests.support.configs import section_of
 
 
 CHAT = b"/v1/chat/completions"
@@ -18,7 +19,7 @@ KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
 
 
 def rules(*each: dict[str, object], **lanes: object) -> LaneRules:
-    return LaneRules(LanesConfig.model_validate({"rules": list(each), **lanes}))
+    return LaneRules(section_of(LanesConfig, {"rules": list(each), **lanes}))
 
 
 def test_first_rule_decides() -> None:

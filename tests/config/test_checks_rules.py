@@ -14,7 +14,7 @@ from sidecar.classify.lane import LaneRules
 from sidecar.config.checks import contradictions, takes_all_of
 from sidecar.config.schema import Config, LaneRule, LanesConfig
 from sidecar.config.section import keys_of
-from tests.support.configs import URL
+from tests.support.configs import URL, section_of
 
 
 KEYS = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("k", "l")}
@@ -79,7 +79,7 @@ def decided(lanes: LaneRules, parts: tuple[int, ...]) -> set[str]:
 
 def unreachable(each: list[dict[str, Any]]) -> set[int]:
     """Indexes of the rules that the config's check calls unreachable."""
-    config = Config.model_validate({"engine": {"url": URL}, "lanes": {"rules": each, "api_keys": KEYS}})
+    config = section_of(Config, {"engine": {"url": URL}, "lanes": {"rules": each, "api_keys": KEYS}})
     found = contradictions(config, (), ())
     return {int(path[2]) for path, text in found if text.startswith("can never be reached")}
 
@@ -88,7 +88,7 @@ def unreachable(each: list[dict[str, Any]]) -> set[int]:
 def test_a_rule_that_is_called_unreachable_never_decides(drawn: tuple[list[dict[str, Any]], tuple[int, ...]]) -> None:
     """Compared with the rules that sort real requests, on every request of a small world."""
     rules, parts = drawn
-    sorting = LaneRules(LanesConfig.model_validate({"rules": rules, "api_keys": KEYS}))
+    sorting = LaneRules(section_of(LanesConfig, {"rules": rules, "api_keys": KEYS}))
     called = {f"rule-{index}" for index in unreachable(rules)}
     event(f"{bool(called)=}")
 

@@ -4,13 +4,14 @@ import pytest
 
 from sidecar.config.schema import Config, restart_needed
 from sidecar.config.values import Address
+from tests.support.configs import section_of
 
 
 URL = "http://127.0.0.1:8000"
 
 
 def config(**sections: object) -> Config:
-    return Config.model_validate({"engine": {"url": URL}, **sections})
+    return section_of(Config, {"engine": {"url": URL}, **sections})
 
 
 def test_the_ports_are_those_of_the_design() -> None:
@@ -40,13 +41,14 @@ def test_a_reload_names_what_it_may_not_change() -> None:
     """Lanes and logs may change; edges, listeners, the engine and constant labels need a restart."""
     old = config()
     lively = config(lanes={"rules": [{"lane": "batch", "streaming": False}]}, log={"level": "debug"})
-    baked = Config.model_validate(
+    baked = section_of(
+        Config,
         {
             "engine": {"url": "http://127.0.0.1:8001"},
             "web": {"listen_address": ":1"},
             "labels": {"gpu_type": "H100"},
             "prompt_buckets": {"edges": [1]},
-        }
+        },
     )
 
     assert restart_needed(old, old) == []

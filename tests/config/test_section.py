@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from sidecar.config.schema import WHOLE_CONFIG, EngineConfig, LaneRule
 from sidecar.config.section import (
@@ -23,12 +24,12 @@ from sidecar.config.section import (
     Check,
     Limits,
     Mistake,
-    Mistakes,
     Path,
     Section,
     dotted,
 )
 from sidecar.config.values import is_secret
+from tests.support.configs import section_of
 
 
 def positive(value: int) -> None:
@@ -49,11 +50,11 @@ class Outer(Section):
 
 def test_a_section_has_what_was_written_and_the_defaults_of_the_rest() -> None:
     """A copy has another value too. Nothing in it can be changed."""
-    outer = Outer.model_validate({"inner": {"size": 3, "share": 1}, "names": "a"})
+    outer = section_of(Outer, {"inner": {"size": 3, "share": 1}, "names": "a"})
 
     assert outer == Outer(inner=Inner(size=3, share=1.0), names=("a",))
-    assert outer.model_copy(update={"names": ("b",)}) == Outer(inner=Inner(size=3, share=1.0), names=("b",))
-    assert (Outer.model_validate({}).inner, Outer.model_validate({"inner": None}).inner) == (UNSET, None)
+    assert replace(outer, names=("b",)) == Outer(inner=Inner(size=3, share=1.0), names=("b",))
+    assert (section_of(Outer, {}).inner, section_of(Outer, {"inner": None}).inner) == (UNSET, None)
     with pytest.raises(AttributeError, match="immutable"):
         outer.names = ()
 
@@ -66,11 +67,10 @@ def test_every_mistake_is_found_with_its_path() -> None:
         "by_name": {"a": {}, 1: 5, "A": {"size": 1}},
     }
 
-    with pytest.raises(Mistakes) as raised:
-        Outer.model_validate(tree)
-    read = Accepted(Outer).read(tree, (), [])
+    found: list[Mistake] = []
+    read = Accepted(Outer).read(tree, (), found)
 
-    assert [each[:2] for each in raised.value.found] == [
+    assert [each[:2] for each in found] == [
         (("inner", "size"), REFUSED),
         (("inner", "share"), NOT_TAKEN),
         (("inner", "shape"), UNKNOWN_KEY),

@@ -19,6 +19,7 @@ from sidecar.timeline.events import Usage
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
 from sidecar.wiring import metrics_of
+from tests.support.configs import section_of
 
 
 USAGE = Usage(prompt_tokens=1000, cached_tokens=600, completion_tokens=5)
@@ -42,14 +43,15 @@ EDGES = (512, 4096, 16384, 65536, 131072, 262144, 524288, 1048576)
 def config(presets: list[str], models: int, edges: int = 4, *, split: bool = False, limit: int = 1_000_000) -> Config:
     """A config with a lane for each preset."""
     lanes = [f"lane-{number}" for number in range(len(presets))]
-    return Config.model_validate(
+    return section_of(
+        Config,
         {
             "engine": {"url": "http://127.0.0.1:8000", "models": [f"model-{number}" for number in range(models)]},
             "lanes": {"header": "x-lane", "names": lanes[1:], "default": lanes[0]},
             "prompt_buckets": {"edges": EDGES[:edges]},
             "objectives": {lane: {"preset": preset} for lane, preset in zip(lanes, presets, strict=True)},
             "metrics": {"series_limit": limit, "inter_token_by_prompt_bucket": split},
-        }
+        },
     )
 
 
@@ -57,7 +59,7 @@ def fully_used(config: Config, *, late: bool = False) -> int:
     """The series of a process in which each lane carried a reported stream of each model and each prompt length, and in which all
     that has no lane and no model, such as the budgets, was counted too. `late`: the engine told the models after a first scrape.
     """
-    unsaid = config.model_copy(update={"engine": config.engine.model_copy(update={"models": ()})})
+    unsaid = replace(config, engine=replace(config.engine, models=()))
     metrics = metrics_of(unsaid if late else config)
     instruments = Instruments.on(metrics, objectives_of(config), estimate=True)
     recorder, slo, estimates = instruments.recorder, instruments.slo, instruments.estimates

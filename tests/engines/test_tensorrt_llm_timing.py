@@ -10,6 +10,7 @@ from sidecar.engines.engine import Engine
 from sidecar.engines.tensorrt_llm import TensorRTLLM
 from sidecar.ledger.account import Reason
 from sidecar.proxy.headers import ANSWER_HEADS_BYTES
+from tests.support.configs import section_of
 from tests.support.fetching import EXACT
 from tests.support.messages import read
 from tests.support.scenario import phases
@@ -54,7 +55,7 @@ def walk_of(kind: str = "tensorrt_llm", **config: object) -> Walk:
     for name, value in config.items():
         section, _, key = name.partition("__")
         told.setdefault(section, {})[key] = value
-    walk.observers.apply(Config.model_validate(told))
+    walk.observers.apply(section_of(Config, told))
     return walk
 
 

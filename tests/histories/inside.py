@@ -13,7 +13,8 @@ from sidecar.history.slices import run_now
 from sidecar.ledger.report import EngineReport, KeyedReport, response_key
 from sidecar.logs.setup import Logs
 from sidecar.objectives.objective import Aim, Aims, Objectives
-from tests.support.memory import LIMITS
+from tests.support.configs import section_of
+from tests.support.memory import limits_with
 from tests.support.slo_walk import BUCKETS
 from tests.support.walk import Walk
 
@@ -25,7 +26,7 @@ def _objectives(promises: dict[str, tuple[float, float]]) -> Objectives:
 
 class Inside(Walk):
     def __init__(self, text: BinaryIO, promises: dict[str, tuple[float, float]], **limits: int) -> None:
-        roomy, engine = LIMITS.model_copy(update=limits), Engine("vllm", ["tiny"])
+        roomy, engine = limits_with(**limits), Engine("vllm", ["tiny"])
         super().__init__(engine=engine, mints=True, objectives=_objectives(promises), estimate=True, limits=roomy)
         self.logs = Logs(LogConfig(level="debug", format="json"), text, self.clock)
         self.settlement.log = self.logs.request
@@ -37,8 +38,7 @@ class Inside(Walk):
             pass
 
     def diagnosed(self, *, told: bool) -> list[dict[str, Any]]:
-        now = run_now(self.history.tick(self.clock.now))
-        self.live.learn(now)
+        self.live.learn(now := run_now(self.history.tick(self.clock.now)))
         return [one(diagnose(each)) for each in run_now(self.live.lanes(now, engine="vllm"))] if told else []
 
     def reported(self, response_id: str, queue: float | None, prefill: float | None, decode: float | None) -> None:
@@ -51,7 +51,7 @@ class Inside(Walk):
         self.settlement.span(Span(trace, "00000000000000bb", parent, "llm_request", 10**18, 10**18 + 10**9, told))
 
     def reloaded(self, said: dict[str, Any], promises: dict[str, tuple[float, float]]) -> None:
-        self.instruments.recorder.admit_lanes((config := Config.model_validate(said)).lanes.declared)
+        self.instruments.recorder.admit_lanes((config := section_of(Config, said)).lanes.declared)
         self.slo.replace(_objectives(promises))
         self.observers.apply(config)
 

@@ -6,7 +6,7 @@ from sidecar.proxy.accept import LINGER_SECONDS
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.waiting import PIPELINE_BYTES
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, Road
+from tests.support.memory import LIMITS, Road, limits_with
 
 
 GET = b"GET /%d HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -195,7 +195,7 @@ def test_an_upload_whose_framing_outweighs_it_by_64_kib_is_refused() -> None:
 
 def test_a_chunked_body_over_the_limit_is_refused_in_mid_upload() -> None:
     """The engine's connection is dropped, the client is answered in mid-upload, and the rest is read for a moment."""
-    road = Road(LIMITS.model_copy(update={"max_body_bytes": 10}))
+    road = Road(limits_with(max_body_bytes=10))
     client = road.client()
     client.send(b"POST / HTTP/1.1\r\nHost: pod\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n12345678901\r\n")
 

@@ -4,7 +4,7 @@ import errno
 
 from sidecar.budgets.budgets import Kind
 from sidecar.proxy.errors import Failure
-from tests.support.memory import LIMITS, Road, Socket
+from tests.support.memory import Road, Socket, limits_with
 
 
 GET = b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n"
@@ -83,7 +83,7 @@ def test_a_connection_whose_file_is_one_of_those_kept_is_closed_at_once() -> Non
 
 def test_a_peer_may_have_its_share_and_no_more_where_the_config_says_so() -> None:
     """Off by default: all clients of an ingress come from its one address."""
-    road = Road(LIMITS.model_copy(update={"max_connections_per_peer": 2}))
+    road = Road(limits_with(max_connections_per_peer=2))
     same = [_client_from(road, "10.0.0.1") for _ in range(3)]
     other = _client_from(road, "10.0.0.2")
 
@@ -95,7 +95,7 @@ def test_a_peer_may_have_its_share_and_no_more_where_the_config_says_so() -> Non
 
 def test_a_peer_that_reset_before_it_was_accepted_is_let_go_like_any_other() -> None:
     """Its socket has no address any more. An error here would leave its file open, and its place taken."""
-    road = Road(LIMITS.model_copy(update={"max_connections_per_peer": 2}))
+    road = Road(limits_with(max_connections_per_peer=2))
 
     gone = [_client_from(road, None) for _ in range(3)]
     for client in gone:

@@ -6,7 +6,7 @@ from sidecar.proxy.drain import DRAIN_SECONDS, Drain
 from sidecar.proxy.errors import Failure
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET
-from tests.support.memory import LIMITS, Road
+from tests.support.memory import Road, limits_with
 
 
 def drained(per_second: float, seconds: float) -> Drain:
@@ -44,7 +44,7 @@ def test_an_unknown_drain_says_nothing(per_second: float, seconds: float) -> Non
 
 def test_a_full_gate_tells_the_time_of_its_drain_once_it_is_known() -> None:
     """At first 1 s, because nothing has ended. Then three of four are in flight and one ends in four seconds: 12 s."""
-    road = Road(LIMITS.model_copy(update={"max_in_flight": 3}))
+    road = Road(limits_with(max_in_flight=3))
     stuck = [road.client() for _ in range(3)]
     for client in stuck:
         client.send(GET)

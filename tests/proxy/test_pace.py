@@ -6,7 +6,7 @@ from sidecar.proxy.errors import Failure
 from sidecar.proxy.pace import UPLOAD_GRACE_SECONDS, UploadPace
 from sidecar.proxy.standstill import Now, Standstills
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, WEBSOCKET, Road, Socket
+from tests.support.memory import LIMITS, WEBSOCKET, Road, Socket, limits_with
 
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length: 100000\r\n\r\n"
@@ -43,7 +43,7 @@ def test_a_body_that_trickles_is_answered_408_after_its_grace() -> None:
 
 
 def test_a_body_at_twice_the_floor_may_take_its_time_up_to_the_deadline() -> None:
-    road = Road(LIMITS.model_copy(update={"look_in_bytes": 200_000}))
+    road = Road(limits_with(look_in_bytes=200_000))
     client = road.client()
     client.send(HEAD.replace(b"100000", b"900000"))
 
@@ -83,7 +83,7 @@ def test_an_engine_that_takes_the_upload_in_gulps_is_not_charged_to_its_client()
 
 
 def test_a_floor_of_zero_is_none() -> None:
-    limits = LIMITS.model_copy(update={"upload_min_bytes_per_second": 0})
+    limits = limits_with(upload_min_bytes_per_second=0)
 
     assert UploadPace(0.0).failure(now(590.0), 580.0, 1, limits, excused=False) is None
 
@@ -91,7 +91,7 @@ def test_a_floor_of_zero_is_none() -> None:
 @pytest.mark.parametrize(("size", "cut"), [(1, True), (900, False)], ids=["a byte a second", "900 bytes a second"])
 def test_a_client_must_take_what_waits_for_it_at_the_floor(*, size: int, cut: bool) -> None:
     """240 B/s over a minute, and only while bytes wait here: a slow engine is no slow client."""
-    road = Road(LIMITS.model_copy(update={"client_buffer_bytes": 65_536}))
+    road = Road(limits_with(client_buffer_bytes=65_536))
     client = road.client()
     client.send(b"GET /x HTTP/1.1\r\nHost: pod\r\n\r\n")
     client.room = 0

@@ -20,6 +20,7 @@ from sidecar.proxy.parser_check import (
     advice,
     faults,
 )
+from tests.support.configs import section_of
 
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -118,7 +119,7 @@ def test_the_advice_names_the_version_that_this_package_needs() -> None:
 def test_serve_does_not_start_on_an_unsafe_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """It logs what is wrong and what to install, binds no port, and exits with 1."""
     monkeypatch.setattr(parser_check, "faults", lambda: ["a request with two lengths is accepted"])
-    config = Config.model_validate({"engine": {"url": "http://127.0.0.1:8000"}})
+    config = section_of(Config, {"engine": {"url": "http://127.0.0.1:8000"}})
 
     async def scenario() -> tuple[int, list[str]]:
         app = App(config, lambda: config)

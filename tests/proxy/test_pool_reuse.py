@@ -3,7 +3,7 @@
 from sidecar.proxy.pool import CLOSED_AT_ONCE
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET
-from tests.support.memory import LIMITS, Road
+from tests.support.memory import Road, limits_with
 
 
 def test_a_connection_that_ended_exactly_serves_the_next_request() -> None:
@@ -128,7 +128,7 @@ def test_after_a_stream_of_llama_cpp_its_connection_is_not_used_again() -> None:
 
 def test_many_idle_connections_are_closed_a_few_at_a_time_oldest_first() -> None:
     """None of them is used meanwhile: the newest is too old as well, and the request gets a new connection."""
-    road = Road(LIMITS.model_copy(update={"max_in_flight": 500}))
+    road = Road(limits_with(max_in_flight=500))
     clients = [road.client() for _ in range(500)]
     for client in clients:
         client.send(GET)

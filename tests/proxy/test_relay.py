@@ -11,7 +11,7 @@ from sidecar.proxy.observer import Cutter
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, POST, STREAM, STREAM_OUT
-from tests.support.memory import LIMITS, Road
+from tests.support.memory import Road, limits_with
 
 
 def test_a_request_goes_through_and_its_instants_are_those_of_our_reads_and_writes() -> None:
@@ -172,7 +172,7 @@ def test_flushed_is_when_the_clients_socket_has_the_last_byte() -> None:
 
 def test_a_client_that_takes_nothing_for_a_minute_is_gone() -> None:
     """A client that takes a byte now and then may be as slow as it likes, where the config sets no floor."""
-    road = Road(LIMITS.model_copy(update={"client_min_bytes_per_second": 0}))
+    road = Road(limits_with(client_min_bytes_per_second=0))
     client = road.client()
     client.send(POST)
     client.room = 0
@@ -301,7 +301,7 @@ def test_an_engine_that_takes_too_long_is_left(seconds: float, answered: bytes, 
 
 def test_beyond_the_gate_requests_are_rejected_and_counted() -> None:
     """A request above `max_in_flight` gets a 503 with Retry-After; one that leaves makes room."""
-    road = Road(LIMITS.model_copy(update={"max_in_flight": 1}))
+    road = Road(limits_with(max_in_flight=1))
     first, second, third = road.client(), road.client(), road.client()
     first.send(GET)
     second.send(GET)

@@ -13,7 +13,7 @@ from sidecar.proxy.pool import LAST_BYTES_SECONDS
 from sidecar.proxy.standstill import KEPT_STANDSTILLS, LATE_SWEEP_SECONDS, Standstills
 from sidecar.timeline.outcome import Outcome
 from tests.proxy.sample_messages import GET, OK, POST, STREAM
-from tests.support.memory import ENGINE_LIMITS, LIMITS, WEBSOCKET, Road, Socket
+from tests.support.memory import ENGINE_LIMITS, LIMITS, WEBSOCKET, Road, Socket, limits_with
 
 
 UPLOAD = b"POST /upload HTTP/1.1\r\nHost: pod\r\nContent-Length: 100000\r\n\r\nx"
@@ -137,7 +137,7 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_a_standstill_ends_nothing_and_afterwards_the_limit_holds(story: Story) -> None:
     """It comes shortly before the limit and lasts a day; half a second later there is still time, and a second later none."""
-    road = Road(LIMITS.model_copy(update=story.limits))
+    road = Road(limits_with(**story.limits))
     socket = story.begin(road)
 
     road.runs(story.limit_seconds - LATE_SWEEP_SECONDS - 0.75)
@@ -151,7 +151,7 @@ def test_a_standstill_ends_nothing_and_afterwards_the_limit_holds(story: Story) 
 
 def test_a_client_that_takes_at_the_floor_is_not_too_slow_because_the_process_stood_still() -> None:
     """Nothing was written for it meanwhile, so it could take nothing; one that goes on below the floor is."""
-    road = Road(LIMITS.model_copy(update={"client_buffer_bytes": 65_536}))
+    road = Road(limits_with(client_buffer_bytes=65_536))
     client = road.client()
     client.send(POST)
     client.room = 0

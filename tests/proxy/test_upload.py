@@ -11,7 +11,7 @@ from sidecar.proxy.sending import Buffer
 from sidecar.proxy.unobserved import Unobserved
 from sidecar.proxy.upload import parted
 from sidecar.timeline.outcome import Outcome
-from tests.support.memory import LIMITS, Clock, Road
+from tests.support.memory import Clock, Road, limits_with
 
 
 LAST = Splice(102_400, 102_400, b"at the end")
@@ -102,7 +102,7 @@ LONG_POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: pod\r\nContent-Length:
 def looking(told: list[object], *, raises: bool = False) -> Road:
     """A road whose loop turns only when told, and whose observer takes 0.1 ms for each step."""
     observer = Looking(told, raises=raises)
-    limits = LIMITS.model_copy(update={"look_in_bytes": 100_000})
+    limits = limits_with(look_in_bytes=100_000)
     road = Road(limits, lambda _head: observer, turns_by_itself=False)
     observer.clock = road.clock
     return road
@@ -192,7 +192,7 @@ def test_a_long_body_is_not_copied_and_goes_out_as_one_or_as_two_writes(
     chunked: bool, earlier: int, writes: int, splice: Splice | None
 ) -> None:
     """On a connection that served before, the first write asks whether the engine still listens."""
-    road = Road(LIMITS.model_copy(update={"look_in_bytes": 200_000}))
+    road = Road(limits_with(look_in_bytes=200_000))
     client = road.client()
     for _ in range(earlier):
         client.send(b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n")

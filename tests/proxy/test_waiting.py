@@ -3,11 +3,11 @@
 from sidecar.budgets.budgets import Kind
 from sidecar.proxy.errors import Failure
 from sidecar.proxy.waiting import FREE_HEAD_BYTES, PIECE_COST_BYTES
-from tests.support.memory import LIMITS, Road
+from tests.support.memory import Road, limits_with
 
 
 GET = b"GET / HTTP/1.1\r\nHost: pod\r\n\r\n"
-LONG = LIMITS.model_copy(update={"max_head_bytes": 65_536})
+LONG = limits_with(max_head_bytes=65_536)
 
 
 def test_a_byte_that_waits_costs_what_its_object_costs() -> None:

@@ -12,6 +12,7 @@ from sidecar.ledger.report import EngineReport
 from sidecar.metrics import catalogue as c
 from sidecar.metrics.catalogue import DROPPED_TOTAL
 from sidecar.observe.baselines import Baselines
+from tests.support.configs import section_of
 from tests.support.slo_harness import Request, SloHarness
 
 
@@ -34,12 +35,13 @@ class Process:
         """`models`: in the engine's own list, adapters after the first; none: the config states the model."""
         self.harness = SloHarness()
         self.harness.now = now
-        config = Config.model_validate(
+        config = section_of(
+            Config,
             {
                 "engine": {"url": "http://127.0.0.1:8000"},
                 "state": {"directory": "" if state is None else str(state)},
                 "baseline": {"file": "" if file is None else str(file)},
-            }
+            },
         )
         self.engine = Engine("vllm", () if models else ("llama",))
         self.engine.serves(models, models[1:])

@@ -1,15 +1,26 @@
 """Configs as texts, for tests of their values, and the errors of wrong ones."""
 
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from sidecar.config.file import ConfigErrors, load
 from sidecar.config.schema import Config
+from sidecar.config.section import Accepted, Mistake, Section
 
 
+AnySection = TypeVar("AnySection", bound=Section)
 URL = "http://127.0.0.1:8000"
 LANES = ["interactive", "batch", "code", "docs"]
+
+
+def section_of(kind: type[AnySection], tree: object) -> AnySection:
+    """A section with the values of a tree, as a file of YAML has them, all of which are right."""
+    mistakes: list[Mistake] = []
+    section: AnySection = Accepted(kind).read(tree, (), mistakes)
+    assert mistakes == []
+    return section
 
 
 def few(_config: Config) -> int:

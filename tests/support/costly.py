@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sidecar.proxy.headers import RequestHead, ResponseHead
 from sidecar.proxy.observer import Cutter, End, Observer
-from tests.support.memory import LIMITS, Recording, Road
+from tests.support.memory import Recording, Road, limits_with
 
 
 class Costly(Recording):
@@ -31,5 +31,5 @@ def turning(head_seconds: float = 0.0, end_seconds: float = 0.0) -> Road:
         road.recordings.append(recording)
         return recording
 
-    road = Road(LIMITS.model_copy(update={"max_in_flight": 16}), observe=observe, turns_by_itself=False)
+    road = Road(limits_with(max_in_flight=16), observe=observe, turns_by_itself=False)
     return road

@@ -9,6 +9,7 @@ from sidecar.ledger.request_labels import RequestLabels
 from sidecar.logs.setup import Logs
 from sidecar.timeline.marks import Marks
 from sidecar.timeline.outcome import Outcome
+from tests.support.configs import section_of
 
 
 CANARY = "sk-CANARY"
@@ -21,7 +22,7 @@ class Tape:
     def __init__(self, **config: object) -> None:
         self.now = 100.0
         self.file = io.BytesIO()
-        self.logs = Logs.set_up(LogConfig.model_validate({"format": "json", **config}), self.file, lambda: self.now)
+        self.logs = Logs.set_up(section_of(LogConfig, {"format": "json", **config}), self.file, lambda: self.now)
 
     def lines(self) -> list[dict[str, object]]:
         assert self.logs.flush()

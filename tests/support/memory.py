@@ -8,6 +8,8 @@ sleep. `Road.pool.sockets` holds the connections that the relay opened to the en
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from sidecar.budgets.budgets import Budgets, Kind, limits_of
 from sidecar.config.schema import EngineConfig, ProxyConfig
 from sidecar.proxy.errors import Failure
@@ -37,6 +39,11 @@ WEBSOCKET = (
     b"GET /ws HTTP/1.1\r\nHost: pod\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
 )
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def limits_with(**others: float) -> ProxyConfig:
+    """LIMITS with other values for these keys."""
+    return replace(LIMITS, **others)
 
 
 class Clock:

@@ -18,6 +18,7 @@ from sidecar.observe.instruments import Instruments
 from sidecar.proxy.server import Traffic
 from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.wiring import budgets_of, metrics_of, observers_of, road_of
+from tests.support.configs import section_of
 from tests.support.promtool import samples
 
 
@@ -25,13 +26,14 @@ class Road:
     """A sidecar's traffic side in front of one engine, a vLLM."""
 
     def __init__(self, engine_url: str, models: Sequence[str], *, proxy: dict[str, object] | None = None) -> None:
-        config = Config.model_validate(
+        config = section_of(
+            Config,
             {
                 "engine": {"url": engine_url, "models": tuple(models)},
                 "proxy": proxy or {},
                 "labels": {"gpu_type": "none"},
                 "spans": {"receive": False},
-            }
+            },
         )
         self.accounts: list[Account] = []
         self.metrics = metrics_of(config)

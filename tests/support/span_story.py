@@ -23,6 +23,7 @@ from sidecar.metrics.text_page import slices
 from sidecar.observe.instruments import Instruments
 from sidecar.observe.span_requests import SpanRequests
 from sidecar.wiring import metrics_of, observers_of
+from tests.support.configs import section_of
 from tests.support.memory import Clock
 from tests.support.spans import fixture
 
@@ -38,14 +39,15 @@ QUEUE, PREFILL, FRONT_END, PACE, TOKENS = 0.01, 0.2, 0.03, 0.02, 21
 def config(**more: Any) -> Config:
     """A vLLM of the model `tiny` without a proxy; the lane `chat` has TTFT 1 s and TPOT 50 ms."""
     aims = {"ttft": {"threshold_seconds": 1.0, "target": 0.9}, "tpot": {"threshold_seconds": 0.05, "target": 0.9}}
-    return Config.model_validate(
+    return section_of(
+        Config,
         {
             "engine": {"url": "http://engine:8000", "kind": "vllm", "models": ["tiny"]},
             "spans": {"without_proxy": True},
             "lanes": {"default": "chat", "span_attribute": "lane", "names": ["batch"]},
             "objectives": {"chat": {"preset": "none", **aims}},
             **more,
-        }
+        },
     )
 
 

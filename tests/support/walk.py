@@ -20,6 +20,7 @@ from sidecar.objectives.objective import Aim, Aims, Objectives
 from sidecar.observe.instruments import Instruments
 from sidecar.timeline.belief import LEARNED_FROM
 from sidecar.wiring import metrics_of, observers_of
+from tests.support.configs import section_of
 from tests.support.memory import LIMITS, Road
 from tests.support.threads import HeldThreads
 
@@ -59,14 +60,15 @@ class Walk(Road):
     ) -> None:
         super().__init__(limits, lambda head: self.observers(head))  # noqa: PLW0108  the observers are made below
         self.minted = 0
-        config = Config.model_validate(
+        config = section_of(
+            Config,
             {
                 "engine": {"url": "http://engine:8000", "models": ("tiny",)},
                 "lanes": {"default": "interactive", "header": "x-lane", "names": tuple(lanes)},
                 "prompt_buckets": {"edges": (512, 4096)},
                 "proxy": {"max_event_bytes": 4096, "include_usage": "auto" if include_usage else "never"},
                 "spans": {"receive": mints, "any_engine": any_engine},
-            }
+            },
         )
         self.metrics = metrics_of(config)
         self.instruments = Instruments.on(

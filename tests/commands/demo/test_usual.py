@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.commands.demo.demo import CONFIG
 from sidecar.commands.demo.usual import BASELINE, LEARNED_BY, usual_file, variables
@@ -41,4 +42,4 @@ def test_the_sidecars_config_is_the_demos_and_the_file_alone(usual: Path | None)
     mine, shipped = load(str(CONFIG), flags, variables(usual)), load(str(CONFIG), flags, {})
 
     assert mine.baseline.file == ("" if usual is None else str(usual))
-    assert mine.model_copy(update={"baseline": shipped.baseline}) == shipped
+    assert replace(mine, baseline=shipped.baseline) == shipped

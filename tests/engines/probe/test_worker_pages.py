@@ -16,6 +16,7 @@ from sidecar.engines.probe.scrape import Scraped, StateProber, state_session
 from sidecar.engines.probe.state import STEP_BYTES, EngineState, Growth
 from sidecar.engines.probe.state_names import Count
 from sidecar.engines.probe.worker_pages import WorkerScan, together
+from tests.support.configs import section_of
 from tests.support.ports import free_port
 
 
@@ -192,7 +193,7 @@ MOST_WORKERS = 16
 
 def test_as_many_workers_as_the_config_takes_are_read_at_once() -> None:
     """None of them answers before all were asked: in turns, slow ones would use up the time of the others."""
-    section = EngineConfig.model_validate({"url": "http://f:1", "worker_metrics_urls": ["http://w:1"] * MOST_WORKERS})
+    section = section_of(EngineConfig, {"url": "http://f:1", "worker_metrics_urls": ["http://w:1"] * MOST_WORKERS})
     asked = asyncio.Barrier(len(section.worker_metrics_urls))
 
     async def page() -> bytes:
