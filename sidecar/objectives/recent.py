@@ -4,7 +4,6 @@ Knows recent misses only, lane by lane and objective by objective: one lane that
 well. Samples taken while an objective burns are not used as baseline (`prefill_work.py`, `root/`).
 """
 
-from collections.abc import Hashable
 from math import exp, sqrt
 
 
@@ -45,12 +44,12 @@ class Burning:
     """All objectives of one process."""
 
     def __init__(self) -> None:
-        self._recent: dict[Hashable, _Recent] = {}
+        self._recent: dict[object, _Recent] = {}
         self._burns = self._exceeds = False
         """False is certain until the next miss: what fades, and what is met, makes neither true."""
 
-    def decided(self, at: float, objective: Hashable, *, missed: bool, allowed: float) -> None:
-        """An objective of one request was decided. `objective`: with its lane; `allowed`: 1 - target."""
+    def decided(self, at: float, objective: object, *, missed: bool, allowed: float) -> None:
+        """An objective of one request was decided. `objective`: behind its model and lane; `allowed`: 1 - target."""
         recent = self._recent.get(objective)
         if recent is None:
             recent = self._recent[objective] = _Recent(at)
