@@ -17,7 +17,7 @@ from sidecar.commands.inject.attaching import (
     strangers,
     workloads_of,
 )
-from sidecar.commands.inject.edited_object import was_at
+from sidecar.commands.inject.edited_object import pointer, was_at
 from sidecar.commands.inject.engine_in_pod import listens_on_loopback
 from sidecar.commands.inject.manifest_text import Document, Object
 from sidecar.commands.inject.ways_to_pods import (
@@ -101,7 +101,7 @@ def _patch(route: Route, engine_port: int, *, back: bool) -> str:
     steps = [
         {
             "op": "add",
-            "path": "".join(f"/{step}" for step in path),
+            "path": pointer(path),
             "value": asked_at(one, path) if back else was_at(one, path) or engine_port,
         }
         for path in route.ports

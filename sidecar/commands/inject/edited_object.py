@@ -134,7 +134,7 @@ def was_at(one: Object, path: Path) -> Any:
 
 
 def _take_back(one: Object, step: Mapping[str, Any]) -> None:
-    *way, name = (_unescaped(each) for each in step["path"].split("/")[1:])
+    *way, name = (each.replace("~1", "/").replace("~0", "~") for each in step["path"].split("/")[1:])
     parent, above = one, []
     try:
         for each in way:
@@ -191,7 +191,3 @@ def _plain(value: Any) -> Any:
 def pointer(path: Path) -> str:
     """The path as RFC 6901 writes it."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
-
-
-def _unescaped(step: str) -> str:
-    return step.replace("~1", "/").replace("~0", "~")

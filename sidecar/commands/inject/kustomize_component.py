@@ -16,7 +16,6 @@ from typing import Any
 
 from sidecar.commands.inject.attaching import ASKED
 from sidecar.commands.inject.edited_object import UNDO, Change, Edited, pointer
-from sidecar.commands.inject.manifest_text import Object
 from sidecar.commands.inject.pod_with_sidecar import ATTACHED, IS_ATTACHED
 from sidecar.commands.inject.ways_to_pods import is_service
 from sidecar.commands.inject.workload_kinds import POD_KINDS, Path, group_of
@@ -36,32 +35,21 @@ _ONE_LINE = 150
 
 def component(changed: Sequence[Edited], command: str) -> str:
     """The text of its kustomization.yaml. `command`: the one that made it, for its head."""
-    patches = [text for edited in changed for text in (_is_there(edited.one), _steps(edited))]
-    return _HEAD.format(command=command.replace("\n", " ")) + "".join([*patches, *_labelled_have_a_sidecar()])
+    patches = [*(text for edited in changed for text in _both(edited)), _labelled_have_a_sidecar()]
+    return _HEAD.format(command=command.replace("\n", " ")) + "".join(patches)
 
 
-def _is_there(one: Object) -> str:
-    """A patch with the annotation alone, if the object has it: kustomize fails where it finds no such object, and keeps other annotations."""
-    metadata = {key: one["metadata"][key] for key in ("name", "namespace") if key in one["metadata"]}
-    if undo := (one["metadata"].get("annotations") or {}).get(UNDO):
-        metadata["annotations"] = {UNDO: undo}
-    named = {"apiVersion": one.get("apiVersion", "v1"), "kind": one["kind"], "metadata": metadata}
-    return f"  - patch: |-\n      {_json(named)}\n"
-
-
-def _steps(edited: Edited) -> str:
-    one = edited.one
-    group, metadata = group_of(one), one["metadata"]
-    wanted = {
-        "group": group,
-        "version": str(one.get("apiVersion", "v1")).rpartition("/")[2],
-        "kind": one["kind"],
-        "name": metadata["name"],
-        "namespace": metadata.get("namespace", ""),
-    }
+def _both(edited: Edited) -> Iterator[str]:
+    """The annotation alone, if the object has it: kustomize fails where it finds no such object, and keeps other annotations. Then the steps."""
+    one, metadata = edited.one, edited.one["metadata"]
+    version = str(one.get("apiVersion", "v1"))
+    named = {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
+    undo = (metadata.get("annotations") or {}).get(UNDO)
+    there = {**named, "annotations": {UNDO: undo}} if undo else named
+    yield f"  - patch: |-\n      {_json({'apiVersion': version, 'kind': one['kind'], 'metadata': there})}\n"
+    target = {"group": group_of(one), "version": version.rpartition("/")[2], "kind": one["kind"], **named}
     # Each is a regular expression for the whole of it.
-    target = {key: str(value).replace(".", r"\.") for key, value in wanted.items() if value}
-    return _patch(target, _of(edited.changes))
+    yield _patch({key: str(each).replace(".", r"\.") for key, each in target.items() if each}, _of(edited.changes))
 
 
 _OF_THE_ANNOTATION = (("metadata", "annotations"), ("metadata", "annotations", UNDO))
@@ -88,13 +76,13 @@ def _of(changes: Sequence[Change]) -> Iterator[Mapping[str, Any]]:
             yield {"op": "add" if was is None else "replace", "path": pointer(path), "value": now}
 
 
-def _labelled_have_a_sidecar() -> Iterator[str]:
+def _labelled_have_a_sidecar() -> str:
     """A workload that was labelled after the command ran fails the build, and is not left out in silence."""
     step = {"op": "test", "path": f"/spec/template/metadata/labels/{ATTACHED}", "value": IS_ATTACHED}
     kinds = [
         each.kind for each in POD_KINDS if each.template == ("spec", "template") and not is_service({"kind": each.kind})
     ]
-    yield _patch({"kind": "|".join(dict.fromkeys(kinds)), "labelSelector": f"{ASKED}=true"}, [step])
+    return _patch({"kind": "|".join(dict.fromkeys(kinds)), "labelSelector": f"{ASKED}=true"}, [step])
 
 
 def _patch(target: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> str:

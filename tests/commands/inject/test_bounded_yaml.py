@@ -60,7 +60,7 @@ TOO_DEEP, TOO_OFTEN = (
         ("kind: A\n? " + "[" * 400 + "]" * 400 + "\n: 1\n", "standard input:2:3: this key is no word"),
         ("kind: A\na: &a {b: 1}\nc: {*a : 2}\n", "standard input:3:5: this key is no word"),
         ("kind: A\n" + "".join(f"{' ' * at}a:\n" for at in range(150)), f"standard input:101:100: {TOO_DEEP}"),
-        ('{"kind": "A",\n"a": ' + "[" * 10_000 + "]" * 10_000 + "}", f"standard input:2:105: {TOO_DEEP}"),
+        pytest.param('{"kind": "A",\n"a": ' + "[" * 10_000 + "]" * 10_000 + "}", f"standard input:2:105: {TOO_DEEP}", marks=pytest.mark.long),
         ('{"kind": "A",\n"a": ' + "[" * 200 + "]" * 200 + "}", f"standard input:2:105: {TOO_DEEP}"),
         ("kind: A\n--- # \x1b[31m\nkind: B\n", "standard input:2:7: this is no YAML: the character U+001B"),
         ('{"kind": "\x9b"}', "standard input:1:11: this is no YAML: the character U+009B"),
@@ -87,6 +87,7 @@ def test_the_ways_out_read_within_the_same_bound(
     assert f"sidecar {command}: standard input:6:25: {TOO_OFTEN}" in said
 
 
+@pytest.mark.long
 def test_what_is_within_the_bound_is_attached(capsys: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every walk over the values must bear it, inside of the pod too."""
     aliases = ", ".join(f"&a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 4))
