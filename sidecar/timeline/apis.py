@@ -228,8 +228,8 @@ class Apis:
         if method == b"POST":
             return self._seen.get(target) or self._find(target, own)
         if method == b"GET" and _STREAMS.search(target):
-            segments = segments_of(target)
-            return _DELIVERED if segments is not None and segments[-2:-1] == (b"responses",) else None
+            segments = segments_of(target) or ()
+            return _DELIVERED if len(segments) > 1 and segments[-2] == b"responses" else None
         return None
 
     def _find(self, target: bytes, own: Mapping[bytes, Dialect]) -> Api | None:
@@ -276,8 +276,8 @@ def cancelled_by(method: bytes, target: bytes) -> bytes | None:
     """The id of the response that this request cancels, `POST .../responses/ID/cancel`; None if it cancels none."""
     if method != b"POST" or not target.partition(b"?")[0].rstrip(b"/").endswith(b"/cancel"):
         return None
-    segments = segments_of(target)
-    return segments[-2] if segments is not None and segments[-3:-2] == (b"responses",) else None
+    segments = segments_of(target) or ()
+    return segments[-2] if len(segments) > 2 and segments[-3] == b"responses" else None
 
 
 def _split(path: str) -> tuple[bytes, ...]:

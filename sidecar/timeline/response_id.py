@@ -20,21 +20,18 @@ Stated = tuple[str | None, str | None]
 NOTHING_STATED: Stated = (None, None)
 
 
-class _Inner(msgspec.Struct, frozen=True):
-    id: Any = None
-    model: Any = None
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    id: Any = None
-    model: Any = None
-    model_name: Any = None
-    message: _Inner | str | None = None
-    response: _Inner | str | None = None
-    meta_info: _Inner | None = None
-
-
-_ANSWER = msgspec.json.Decoder(_Answer)
+_INNER: Any = msgspec.defstruct("Inner", [("id", Any, None), ("model", Any, None)], module=__name__)
+_ANSWER: Any = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "Answer",
+        [
+            *((each, Any, None) for each in ("id", "model", "model_name")),
+            *((each, _INNER | str | None, None) for each in ("message", "response")),
+            ("meta_info", _INNER | None, None),
+        ],
+        module=__name__,
+    )
+)
 
 
 def stated_in(data: bytes) -> Stated:
@@ -49,7 +46,7 @@ def stated_in(data: bytes) -> Stated:
         return NOTHING_STATED
     found, model = answer.id, answer.model
     inner = answer.message or answer.response or answer.meta_info
-    if type(inner) is _Inner:  # isinstance takes an allocation, for a struct
+    if type(inner) is _INNER:  # isinstance takes an allocation, for a struct
         found, model = inner.id or found, inner.model or model
     if not isinstance(found, str) or not 0 < len(found) <= MAX_ID_CHARACTERS:
         found = None

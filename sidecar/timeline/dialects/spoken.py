@@ -4,6 +4,7 @@ A key is searched for as it is written, with no blank before its colon, and noth
 escaped, and is not found. Refuses to know paths.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sidecar.timeline.events import Dialect, StreamEvent
@@ -17,12 +18,14 @@ class Told(NamedTuple):
     dialect: Dialect
 
 
-class Spoken(Dialect):
+class Spoken:
     """One of several dialects: the first that is told by its keys, else the last."""
 
     def __init__(self, name: str, told: tuple[Told, ...], otherwise: Dialect) -> None:
         self.name = name
         self.end_marks = otherwise.end_marks
+        self.has_usage_option = self.in_lines = self.model_in_path = False
+        self.token: Callable[..., object] | None = None
         self.streams_unsaid = otherwise.streams_unsaid and all(each.dialect.streams_unsaid for each in told)
         self._told = [(tuple(b'"%s":' % key.encode() for key in each.keys), each.dialect) for each in told]
         self._otherwise = otherwise
@@ -35,6 +38,9 @@ class Spoken(Dialect):
 
     def _spoken(self, data: bytes) -> Dialect:
         for keys, dialect in self._told:
-            if all(key in data for key in keys):
+            for key in keys:
+                if key not in data:
+                    break
+            else:
                 return dialect
         return self._otherwise
