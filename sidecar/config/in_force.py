@@ -1,7 +1,7 @@
 """Shows a config with the source of each value, secrets masked: as rows for `check`, as YAML for `/config` of the admin listener.
 
-Knows which values are secrets in a config that is right: API keys' hashes, values of headers that may authenticate, user, password and
-query of a URL. The YAML is a config again, but for what is masked. Refuses to know how either is sent or printed.
+Knows which parts of a secret may be shown in a config that is right: the names of API keys and headers, and a URL without user, password
+and query. The YAML is a config again, but for what is masked. Refuses to know how either is sent or printed.
 """
 
 import json
@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from sidecar.config.origins import Source
 from sidecar.config.schema import WHOLE_CONFIG, Config
-from sidecar.config.section import Path, Section, dotted, keys_of
+from sidecar.config.section import Accepted, Path, Section, dotted, keys_of
 from sidecar.config.values import MASK, USER_OF_URL, may_authenticate
 
 
@@ -36,7 +36,7 @@ def rows(config: Config) -> Iterator[Row]:
     for path in sorted(config.sources, key=_in_schema):
         value = _at(config, path)
         off = value is None and path[0] == "objectives"
-        yield Row(dotted(path), _short("none" if off else _masked(path, _plain(value))), config.sources[path])
+        yield Row(dotted(path), _short("none" if off else _shown_at(path, value)), config.sources[path])
 
 
 def _in_schema(path: Path) -> tuple[int, int, tuple[str, ...]]:
@@ -66,7 +66,7 @@ def as_yaml(config: Config) -> str:
 def _keys(config: Config, name: str, keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         path = (name, key)
-        value = _masked(path, _plain(_at(config, path)))
+        value = _shown_at(path, _at(config, path))
         source = _comment(config, path)
         if isinstance(value, list) and value and isinstance(value[0], dict):
             yield f"  {key}:{source}"
@@ -110,18 +110,24 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _masked(path: Path, value: Any) -> Any:
-    if path == ("engine", "api_key"):
-        return MASK if value else value
-    if path[:2] == ("lanes", "api_keys"):
-        return dict.fromkeys(value, MASK)
+def _shown_at(path: Path, value: Any) -> Any:
+    return _masked(WHOLE_CONFIG.at(path), str(path[-1]), _plain(value))
+
+
+def _masked(accepted: Accepted | None, key: str, value: Any) -> Any:
+    """A plain value of this kind, without its secrets."""
+    assert accepted is not None
     if isinstance(value, dict):
         return {
-            name: MASK if path[-1] == "headers" and may_authenticate(name) else _masked((*path, name), each)
+            name: MASK
+            if key == "headers" and may_authenticate(name)
+            else _masked(accepted.keys[name] if accepted.section else accepted.parts[-1], name, each)
             for name, each in value.items()
         }
+    if accepted.hidden:
+        return value and MASK
     if isinstance(value, list):
-        return [_masked(path, each) for each in value]
+        return [_masked(accepted.parts[0], key, each) for each in value]
     return _without_secrets(value) if isinstance(value, str) and "://" in value else value
 
 

@@ -99,6 +99,8 @@ class Description(NamedTuple):
     text: str
     secret: bool = False
     """The value must not be shown, even if it is wrong."""
+    url: bool = False
+    """It is secret for its user, password and query alone, which are left out where a right one is shown."""
 
 
 class Flag(NamedTuple):
@@ -176,6 +178,12 @@ class Accepted:
         return any(isinstance(note, Description) and note.secret for note in self.notes) or any(
             kind.secret for kind in inside
         )
+
+    @property
+    def hidden(self) -> bool:
+        """Whether no part of a right value, or of a list's items, is shown."""
+        own = any(isinstance(note, Description) and note.secret and not note.url for note in self.notes)
+        return own or (self.type is tuple and self.parts[0].hidden)
 
     def at(self, path: Path) -> "Accepted | None":
         """The kind of the value at a path below this one; None if the path leads to nothing."""

@@ -250,7 +250,7 @@ GrpcAddress = Annotated[
 CollectorUrl = Annotated[
     str,
     _unless_empty(_expanded, _collector_url),
-    Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True),
+    Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True, url=True),
 ]
 Folder = Annotated[str, Check(_absolute), Description('the absolute path of a directory, or "" for none')]
 FileName = Annotated[str, Check(_absolute), Description('the absolute path of a file, or "" for none')]
@@ -264,10 +264,13 @@ EngineUrl = Annotated[
     str,
     Check(_expanded),
     Check(parse_engine),
-    Description("a URL http://host:port without a path, or unix:/path", secret=True),
+    Description("a URL http://host:port without a path, or unix:/path", secret=True, url=True),
 ]
 WorkerUrl = Annotated[
-    str, Check(_expanded), Check(parse_engine_url), Description("a URL http://host:port without a path", secret=True)
+    str,
+    Check(_expanded),
+    Check(parse_engine_url),
+    Description("a URL http://host:port without a path", secret=True, url=True),
 ]
 LaneName = Annotated[
     str,

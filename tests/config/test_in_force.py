@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sidecar.config.explain import explained
 from sidecar.config.file import load
 from sidecar.config.in_force import as_yaml, rows
-from sidecar.config.schema import Config, EngineConfig, SpansConfig
+from sidecar.config.schema import KEYS, Config, EngineConfig, SpansConfig
 from tests.support.configs import URL, few
 
 
@@ -87,6 +87,17 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     assert ["CANARY" in page, "9f86d" in page] == [False, False]
     assert '{"lane": "batch", "headers": {"authorization": "***", "x-team": ["dev"]}}' in page
     assert '"https://***@c:4318/v1/traces?token=***&a=***"' in page
+
+
+def test_each_text_that_is_a_secret_by_its_type_is_masked() -> None:
+    """A key that comes later needs no second list."""
+    secrets = [key.split(".") for key, accepted in KEYS.items() if accepted.hidden]
+    for section, name in secrets:
+        config = Config(engine=EngineConfig(url=URL))
+        page = as_yaml(replace(config, **{section: replace(getattr(config, section), **{name: "CANARY"})}))
+
+        assert (name, "CANARY" in page, f'{name}: "***"' in page) == (name, False, True)
+    assert ["engine", "api_key"] in secrets
 
 
 @pytest.mark.parametrize(
