@@ -20,11 +20,12 @@ from sidecar.config.section import (
     Before,
     Check,
     Description,
+    Holds,
     Limits,
     Section,
 )
 from sidecar.config.section import Path as Keys
-from sidecar.config.values import empty_is_unsaid, path_text, several
+from sidecar.config.values import PATH_TEXT, empty_is_unsaid, several
 from sidecar.config.yaml import read
 
 
@@ -73,38 +74,11 @@ def _hash(text: str) -> str:
     return text
 
 
-def _user(text: str) -> str:
-    if ":" in text or not text.isprintable() or not 1 <= len(text) <= 256:
-        raise ValueError("is no user name")
-    return text
-
-
 def _go_duration(value: object) -> object:
     """Seconds of a Go duration such as 1s or 1m30s. A number without a unit is nanoseconds in Go, and only 0 is meant."""
     if isinstance(value, str) and re.fullmatch(f"(?:{_GO_DURATION.pattern})+", value):
         return sum(float(number) * _UNITS[unit] for number, unit in _GO_DURATION.findall(value))
     return 0.0 if value in (0, "0") and value is not False else str(value)
-
-
-def _header_value(text: str) -> str:
-    if not text.isprintable() or not text.isascii() or len(text) > 4096:
-        raise ValueError("is no header value")
-    return text
-
-
-def _plain_http(value: bool) -> bool:
-    if value:
-        raise ValueError("is not supported (this listener speaks HTTP/1.1)")
-    return value
-
-
-def _one_of(names: Mapping[str, object], why: str) -> Check:
-    def named(text: str) -> str:
-        if text not in names:
-            raise ValueError(why)
-        return text
-
-    return Check(named)
 
 
 def _listed(names: Mapping[str, object]) -> Description:
@@ -113,21 +87,35 @@ def _listed(names: Mapping[str, object]) -> Description:
 
 _File = Annotated[
     str,
-    Check(path_text),
+    PATH_TEXT,
     Limits(min_length=1),
     # A key that is pasted in the place of its file's name must not be shown.
     Description("the path of a file, as seen from the directory of this one", secret=True),
 ]
-_Version = Annotated[str, _one_of(VERSIONS, "is not supported (TLS 1.0 and 1.1 are broken)"), _listed(VERSIONS)]
-_ClientAuth = Annotated[
-    str, _one_of(CLIENTS, "is not supported (a certificate that is not verified proves nothing)"), _listed(CLIENTS)
+_Version = Annotated[
+    str, Holds(VERSIONS.__contains__, "is not supported (TLS 1.0 and 1.1 are broken)"), _listed(VERSIONS)
 ]
-_Cipher = Annotated[str, _one_of(CIPHERS, "is not supported (no forward secrecy, or unknown)"), _listed(CIPHERS)]
-_Curve = Annotated[str, _one_of(CURVES, "is not supported (unknown to Python's ssl)"), _listed(CURVES)]
+_ClientAuth = Annotated[
+    str,
+    Holds(CLIENTS.__contains__, "is not supported (a certificate that is not verified proves nothing)"),
+    _listed(CLIENTS),
+]
+_Cipher = Annotated[
+    str, Holds(CIPHERS.__contains__, "is not supported (no forward secrecy, or unknown)"), _listed(CIPHERS)
+]
+_Curve = Annotated[str, Holds(CURVES.__contains__, "is not supported (unknown to Python's ssl)"), _listed(CURVES)]
 _San = Annotated[str, Limits(min_length=1), Description("a DNS name, IP address, e-mail address or URI")]
-_HeaderName = Annotated[str, _one_of(HEADERS, "cannot be set"), _listed(HEADERS)]
-_HeaderValue = Annotated[str, Check(_header_value), Description("printable text")]
-_User = Annotated[str, Check(_user), Description("a user name: 1 to 256 printable characters without a colon")]
+_HeaderName = Annotated[str, Holds(HEADERS.__contains__, "cannot be set"), _listed(HEADERS)]
+_HeaderValue = Annotated[
+    str,
+    Holds(lambda text: text.isprintable() and text.isascii() and len(text) <= 4096, "is no header value"),
+    Description("printable text"),
+]
+_User = Annotated[
+    str,
+    Holds(lambda text: ":" not in text and text.isprintable() and 1 <= len(text) <= 256, "is no user name"),
+    Description("a user name: 1 to 256 printable characters without a colon"),
+]
 _Hash = Annotated[
     str,
     Check(_hash),
@@ -155,7 +143,11 @@ class TlsServer(Section):
 class HttpServer(Section):
     """`http_server_config`. A page that sets one of the headers itself keeps its own."""
 
-    http2: Annotated[bool, Check(_plain_http), Description("false, or left out")] = False
+    http2: Annotated[
+        bool,
+        Holds(lambda http2: not http2, "is not supported (this listener speaks HTTP/1.1)"),
+        Description("false, or left out"),
+    ] = False
     headers: Annotated[Mapping[_HeaderName, _HeaderValue], Before(empty_is_unsaid)] = NO_KEYS
 
 

@@ -6,6 +6,7 @@ It refuses to know files, places in them, and what a key means.
 """
 
 import math
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -65,6 +66,18 @@ class Check(NamedTuple):
     """A function that gets a value of the right type. Raises ValueError with the mistake."""
 
     call: Callable[[Any], object]
+
+
+class Holds(NamedTuple):
+    """A condition on a value of the right type, or the pattern of a whole text; and the mistake where it does not hold."""
+
+    condition: Callable[[Any], object] | str
+    mistake: str
+
+    def call(self, value: Any) -> None:
+        holds = re.fullmatch(self.condition, value) if isinstance(self.condition, str) else self.condition(value)
+        if not holds:
+            raise ValueError(self.mistake)
 
 
 class After(NamedTuple):
@@ -217,7 +230,7 @@ class Accepted:
                 if isinstance(note, Limits) and not note.hold(value):
                     found.append(Mistake(path, NOT_TAKEN, written))
                     return WRONG
-                if isinstance(note, Check | After):
+                if isinstance(note, Check | Holds | After):
                     changed = note.call(value)
                     value = changed if isinstance(note, After) else value
         except ValueError as error:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
-from sidecar.config.section import Accepted, After, Before, Check, Description, Limits, Path
+from sidecar.config.section import Accepted, After, Before, Check, Description, Holds, Limits, Path
 from sidecar.config.written_durations import as_seconds
 from sidecar.engines.probe.where import LONGEST_PATH_BYTES, UNIX, UNIX_HOST, unix_path
 from sidecar.ledger.request_labels import OTHER
@@ -127,11 +127,6 @@ def _is_ipv6(host: str) -> bool:
     return True
 
 
-def _grpc_is_there(_text: str) -> None:
-    if find_spec("grpc") is None:
-        raise ValueError("needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'")
-
-
 def _expanded(text: str) -> None:
     """Raise ValueError for a URL that names a variable: as a path or a host it might be taken as it stands."""
     if VARIABLE.search(text):
@@ -146,61 +141,6 @@ def _unless_empty(*checks: Callable[[str], object]) -> Check:
             each(text)
 
     return Check(check)
-
-
-def _form(pattern: str, wrong: str) -> Check:
-    """A text that the pattern matches as a whole."""
-    form = re.compile(pattern)
-
-    def check(text: str) -> None:
-        if not form.fullmatch(text):
-            raise ValueError(wrong)
-
-    return Check(check)
-
-
-def _not_other(stands_for: str) -> Check:
-    def check(text: str) -> None:
-        if text == OTHER:
-            raise ValueError(f'is reserved: "other" is the {stands_for}')
-
-    return Check(check)
-
-
-def _model(text: str) -> None:
-    if not text.isprintable() or not 1 <= len(text) <= 256:
-        raise ValueError("is not a model name")
-
-
-def _open(header: str) -> None:
-    if header.lower() in SECRET_HEADERS:
-        raise ValueError("carries secrets and is never logged")
-
-
-def _pattern(text: str) -> None:
-    if not 1 <= len(text.encode("utf-8", "replace")) <= 1024 or "*" in text[:-1]:
-        raise ValueError("is empty, too long, or has a * before its end")
-
-
-def _path(text: str) -> None:
-    if not text.startswith("/") or "?" in text or "#" in text:
-        raise ValueError("does not begin with a slash, or has a query or fragment")
-
-
-def _named(text: str) -> None:
-    if text.endswith("/*"):
-        raise ValueError("ends with *, and would hold for every path: its last segment must be a name")
-
-
-def _absolute(text: str) -> None:
-    if text and (not text.startswith("/") or len(text) > 4096 or not text.isprintable()):
-        raise ValueError("is not an absolute path")
-
-
-def path_text(text: str) -> None:
-    """Raises ValueError for a text that can be no path."""
-    if len(text) > 4096 or not text.isprintable():
-        raise ValueError("is not a path")
 
 
 def _target(value: object) -> object:
@@ -243,23 +183,38 @@ def rising(edges: tuple[int, ...]) -> tuple[int, ...]:
 
 _SLOWEST_TOKEN_SECONDS = 10
 
+_ABSOLUTE = Holds(
+    lambda text: not text or (text.startswith("/") and len(text) <= 4096 and text.isprintable()),
+    "is not an absolute path",
+)
+PATH_TEXT = Holds(lambda text: len(text) <= 4096 and text.isprintable(), "is not a path")
+_PATTERN = Holds(
+    lambda text: 1 <= len(text.encode("utf-8", "replace")) <= 1024 and "*" not in text[:-1],
+    "is empty, too long, or has a * before its end",
+)
 ListenAddress = Annotated[str, Check(parse_address), Description("an address host:port (or :port, [v6]:port)")]
 GrpcAddress = Annotated[
-    str, _unless_empty(parse_address, _grpc_is_there), Description('an address host:port, or "" for none')
+    str,
+    _unless_empty(parse_address),
+    Holds(
+        lambda text: not text or find_spec("grpc"),
+        "needs gRPC, which is an extra: pip install 'llm-phase-sidecar[grpc]'",
+    ),
+    Description('an address host:port, or "" for none'),
 ]
 CollectorUrl = Annotated[
     str,
     _unless_empty(_expanded, _collector_url),
     Description('a URL http(s)://host:port/v1/traces, or "" for none', secret=True, url=True),
 ]
-Folder = Annotated[str, Check(_absolute), Description('the absolute path of a directory, or "" for none')]
-FileName = Annotated[str, Check(_absolute), Description('the absolute path of a file, or "" for none')]
+Folder = Annotated[str, _ABSOLUTE, Description('the absolute path of a directory, or "" for none')]
+FileName = Annotated[str, _ABSOLUTE, Description('the absolute path of a file, or "" for none')]
 EngineKey = Annotated[
     str,
-    _form("[!-~]{0,1024}", "is not a key that a header can carry"),
+    Holds("[!-~]{0,1024}", "is not a key that a header can carry"),
     Description('at most 1024 characters from ! to ~, or "" for none', secret=True),
 ]
-WebConfigFile = Annotated[str, Check(path_text), Description('the path of a file, or "" for none')]
+WebConfigFile = Annotated[str, PATH_TEXT, Description('the path of a file, or "" for none')]
 EngineUrl = Annotated[
     str,
     Check(_expanded),
@@ -274,47 +229,57 @@ WorkerUrl = Annotated[
 ]
 LaneName = Annotated[
     str,
-    _form(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "is not a lane name"),
-    _not_other("lane for names that are not declared"),
+    Holds(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "is not a lane name"),
+    Holds(OTHER.__ne__, 'is reserved: "other" is the lane for names that are not declared'),
     Description('1 to 63 of A-Z a-z 0-9 . _ - beginning with a letter or digit, not "other"'),
 ]
 LabelValue = Annotated[
     str,
-    _form(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", "is not a label value"),
+    Holds(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+/:-]{0,62}[A-Za-z0-9._+-])?", "is not a label value"),
     Description("1 to 64 of A-Z a-z 0-9 . _ + / : - and spaces inside"),
 ]
 ModelName = Annotated[
     str,
-    Check(_model),
-    _not_other("label of models that are not listed"),
+    Holds(lambda text: text.isprintable() and 1 <= len(text) <= 256, "is not a model name"),
+    Holds(OTHER.__ne__, 'is reserved: "other" is the label of models that are not listed'),
     Description('1 to 256 printable characters, not "other"'),
 ]
-_HEADER = _form(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", "is not a header name")  # RFC 9110 5.6.2 token
+_HEADER = Holds(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", "is not a header name")  # RFC 9110 5.6.2 token
 HeaderName = Annotated[str, _HEADER, After(str.lower), Description("a header name")]
 HostName = Annotated[
     str,
-    _form(_HOST.pattern, "is not a host name (write it without a scheme, a port and a path)"),
+    Holds(_HOST.pattern, "is not a host name (write it without a scheme, a port and a path)"),
     Description("a host name"),
 ]
 OpenHeader = Annotated[
-    str, Check(_open), _HEADER, After(str.lower), Description("a header name that carries no secret")
+    str,
+    Holds(lambda text: text.lower() not in SECRET_HEADERS, "carries secrets and is never logged"),
+    _HEADER,
+    After(str.lower),
+    Description("a header name that carries no secret"),
 ]
-Pattern = Annotated[str, Check(_pattern), Description("text; a * at its end matches any rest")]
+Pattern = Annotated[str, _PATTERN, Description("text; a * at its end matches any rest")]
 PathEnd = Annotated[
     str,
-    _form(
+    Holds(
         r"(?:/[^\x00-\x20\x7f-\U0010ffff/?#]+)+",
         "is not the end of a path: segments with a slash before each, as /v1/chat/completions",
     ),
-    Check(_named),
+    Holds(
+        lambda text: not text.endswith("/*"),
+        "ends with *, and would hold for every path: its last segment must be a name",
+    ),
     Description("the last segments of a path, from a slash; * is any one segment"),
 ]
 PathPattern = Annotated[
-    str, Check(_path), Check(_pattern), Description("a path from its slash; a * at its end matches any rest")
+    str,
+    Holds("/[^?#]*", "does not begin with a slash, or has a query or fragment"),
+    _PATTERN,
+    Description("a path from its slash; a * at its end matches any rest"),
 ]
 Sha256 = Annotated[
     str,
-    _form("[0-9a-fA-F]{64}", "is not a SHA-256"),
+    Holds("[0-9a-fA-F]{64}", "is not a SHA-256"),
     After(str.lower),
     Description("the 64 hex digits of the key's SHA-256", secret=True),
 ]
