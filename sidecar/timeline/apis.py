@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
+from sidecar.timeline.dialects.anthropic_messages import ANTHROPIC_MESSAGES
 from sidecar.timeline.dialects.field_table import (
     ENCODES,
     LLAMA_COMPLETION,
@@ -30,9 +30,9 @@ from sidecar.timeline.dialects.field_table import (
     tgi,
     triton,
 )
-from sidecar.timeline.dialects.openai_responses import OpenAIResponses
+from sidecar.timeline.dialects.openai_responses import OPENAI_RESPONSES
 from sidecar.timeline.dialects.spoken import Spoken, Told
-from sidecar.timeline.dialects.transcription import Transcription
+from sidecar.timeline.dialects.transcription import TRANSCRIPTION
 from sidecar.timeline.events import Dialect
 
 
@@ -60,9 +60,9 @@ TEACHES = (Purpose.GENERATES, Purpose.TOLD_BY_BODY)
 """Purposes whose times are those of prompts and tokens, which objectives and costs are about."""
 
 
-_RESPONSES, _TGI = OpenAIResponses(), tgi()
+_TGI = tgi()
 _ENCODES = Api(ENCODES, Purpose.ENCODES)
-_TRANSCRIBES = Api(Transcription(), Purpose.TRANSCRIBES)
+_TRANSCRIBES = Api(TRANSCRIPTION, Purpose.TRANSCRIBES)
 _INVOCATIONS = Spoken(
     "invocations",
     (
@@ -84,8 +84,8 @@ API_OF_NAME: dict[str, Api] = {
             (
                 OPENAI_CHAT,
                 OPENAI_COMPLETIONS,
-                _RESPONSES,
-                AnthropicMessages(),
+                OPENAI_RESPONSES,
+                ANTHROPIC_MESSAGES,
                 OLLAMA,
                 LLAMA_COMPLETION,
                 _TGI,
@@ -160,7 +160,7 @@ _BY_KEY = (
 )
 API_NAMES = tuple(dict.fromkeys(api.dialect.name for api in (*API_OF_NAME.values(), *(api for _, api in SERVED))))
 """The names of all dialects, for a label."""
-_DELIVERED = Api(_RESPONSES, Purpose.DELIVERS)
+_DELIVERED = Api(OPENAI_RESPONSES, Purpose.DELIVERS)
 
 
 def segments_of(target: bytes) -> tuple[bytes, ...] | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.timeline.dialects.anthropic_messages import AnthropicMessages
+from sidecar.timeline.dialects.anthropic_messages import ANTHROPIC_MESSAGES
 from sidecar.timeline.dialects.field_table import (
     ENCODES,
     LLAMA_COMPLETION,
@@ -17,7 +17,7 @@ from sidecar.timeline.dialects.field_table import (
     OPENAI_COMPLETIONS,
     SGLANG_GENERATE,
 )
-from sidecar.timeline.dialects.openai_responses import OpenAIResponses
+from sidecar.timeline.dialects.openai_responses import OPENAI_RESPONSES
 from sidecar.timeline.events import Dialect
 from sidecar.timeline.outline import DEEPEST, MOST_ELEMENTS, MOST_MEMBERS, OUTLINED_AT_ONCE_BYTES, Outline, Size
 
@@ -181,7 +181,7 @@ ENDS: list[tuple[Dialect, dict[str, Any]]] = [
     (OPENAI_CHAT, {"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"arguments": LIES * 900}}]}}], "metrics": {"queued": 0.5}}),
     (OPENAI_COMPLETIONS, {"choices": [{"index": 0, "text": LIES * 900, "token_ids": [5] * 9000, "finish_reason": "length"}], "usage": USAGE}),
     (
-        OpenAIResponses(),
+        OPENAI_RESPONSES,
         {
             "type": "response.completed",
             "response": {
@@ -195,7 +195,7 @@ ENDS: list[tuple[Dialect, dict[str, Any]]] = [
             },
         },
     ),
-    (AnthropicMessages(), {"type": "message_delta", "delta": {"stop_reason": "end_turn", "text": LIES * 900}, "usage": {"output_tokens": 9}}),
+    (ANTHROPIC_MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "end_turn", "text": LIES * 900}, "usage": {"output_tokens": 9}}),
     (OLLAMA, {"message": {"role": "assistant", "content": LIES * 900}, "done": True, "done_reason": "stop", "eval_count": 5, "prompt_eval_count": 6}),
     (LLAMA_COMPLETION, {"content": LIES * 900, "stop": True, "stop_type": "eos", "tokens_evaluated": 4, "tokens_predicted": 2, "timings": {"prompt_ms": 5.0}}),
 ]  # fmt: skip

@@ -15,69 +15,46 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, fields_stated, states, strange
-from sidecar.timeline.events import DONE, ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, Dialect, Extras, StreamEvent, Usage
+from sidecar.timeline.dialects.fields import Fields
+from sidecar.timeline.dialects.json_fields import at, count, decode, fields_stated, shape, states, strange
+from sidecar.timeline.events import DONE, ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, StreamEvent, Usage
 from sidecar.timeline.finish import denies, finish_of
 
 
-class _Usage(msgspec.Struct, frozen=True):
-    input_tokens: Any = None
-    cache_read_input_tokens: Any = None
-    cache_creation_input_tokens: Any = None
-    output_tokens: Any = None
-
-
-class _Delta(msgspec.Struct, frozen=True):
-    type: Any = None
-    stop_reason: Any = None
-
-
-class _Message(Extras, frozen=True):
-    type: Any = None
-    content: Any = None
-    stop_reason: Any = None
-    usage: _Usage | None = None
-    error: Any = None
-
-
-class _Event(Extras, frozen=True):
-    type: Any = None
-    message: _Message | None = None
-    delta: _Delta | None = None
-    usage: _Usage | None = None
-    error: Any = None
-
-
-_MESSAGE = msgspec.json.Decoder(_Message)
+_IN_BOTH = ["type", "error", *EXTRAS, "usage.input_tokens", "usage.output_tokens"]
+_IN_BOTH += ["usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"]
+_MESSAGE_TYPE = shape("message", [*_IN_BOTH, "content", "stop_reason"], {})
+_TYPED = msgspec.json.Decoder(
+    shape("event", [*_IN_BOTH, "delta.type", "delta.stop_reason"], {"message": _MESSAGE_TYPE | None})
+)
+_MESSAGE = msgspec.json.Decoder(_MESSAGE_TYPE)
 _FIELD_OF_WORDS = {"text": "text", "thinking": "thinking"}
 """Type of a block that has words alone, to the field with them."""
 _ADDED_BY_THE_SERVER = ("signature_delta", "citations_delta")
 _SAY_NOTHING = ("content_block_start", "content_block_stop", "ping")
 
 
-class AnthropicMessages(Dialect):
-    name = "anthropic_messages"
-    decoder = msgspec.json.Decoder(_Event)
+class AnthropicMessages(Fields):
+    """The dialect. Its counts are split over two events, so that of the row it takes the name alone."""
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        said = decode(self.decoder, data)
+        said = decode(_TYPED, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind == "content_block_delta":
-            of = None if said.delta is None else said.delta.type
+            of = at(said, ("delta", "type"))
             return NOTHING if of in _ADDED_BY_THE_SERVER else REASONING if of == "thinking_delta" else OUTPUT
         if kind == "error" or states(said.error):
             return ERROR
         extras = fields_stated(said, EXTRAS)
         if kind == "message_start":
-            usage = said.message.usage if said.message is not None else None
-            return StreamEvent(usage=None if usage is None else _usage(usage, final=False), extras=extras)
+            return StreamEvent(usage=_usage(at(said, ("message", "usage")), final=False), extras=extras)
         if kind == "message_delta":
-            reason = None if said.delta is None else said.delta.stop_reason
+            reason = at(said, ("delta", "stop_reason"))
             return StreamEvent(
                 finished=(0,) if reason else (),
                 finish=finish_of(reason) if reason else None,
-                usage=None if said.usage is None else _usage(said.usage, final=True),
+                usage=_usage(said.usage, final=True),
                 extras=extras,
                 error=denies(reason),
             )
@@ -96,7 +73,7 @@ class AnthropicMessages(Dialect):
             finished=(0,) if message.stop_reason else (),
             finish=finish_of(message.stop_reason) if message.stop_reason else None,
             wordless=isinstance(message.content, list) and all(map(_is_blank, message.content)),
-            usage=None if message.usage is None else _usage(message.usage, final=True),
+            usage=_usage(message.usage, final=True),
             extras=fields_stated(message, EXTRAS),
             error=denied or (message.content is None and strange(body).error),
         )
@@ -109,7 +86,9 @@ def _is_blank(block: object) -> bool:
     return kind in _FIELD_OF_WORDS and not block.get(_FIELD_OF_WORDS[kind])
 
 
-def _usage(stated: _Usage, *, final: bool) -> Usage:
+def _usage(stated: Any, *, final: bool) -> Usage | None:
+    if stated is None or stated is msgspec.UNSET:
+        return None
     fresh = count(stated.input_tokens)
     cached = count(stated.cache_read_input_tokens)
     created = count(stated.cache_creation_input_tokens)
@@ -118,3 +97,6 @@ def _usage(stated: _Usage, *, final: bool) -> Usage:
         cached_tokens=cached,
         completion_tokens=count(stated.output_tokens) if final else None,
     )
+
+
+ANTHROPIC_MESSAGES = AnthropicMessages("anthropic_messages")

@@ -21,10 +21,12 @@ import msgspec
 
 from sidecar.timeline.dialects.json_fields import (
     SEVERAL,
+    at,
     count,
     decode,
     fields_stated,
     index_of,
+    shape,
     states,
     strange,
     usage_of_timings,
@@ -36,7 +38,6 @@ from sidecar.timeline.events import (
     NOTHING,
     OUTPUT,
     REASONING,
-    RENAMED,
     StreamEvent,
     Usage,
     together,
@@ -45,8 +46,6 @@ from sidecar.timeline.finish import Finish, denies, finish_of
 from sidecar.timeline.proof import BOTH_MARKS, ApiMarks
 
 
-Path = tuple[str, ...]
-"""The way to a field: each name is one object further in."""
 _UNSET = msgspec.UNSET
 _FIRST = [0]
 
@@ -129,9 +128,9 @@ class Fields:
         own = [*self.farewell, *([self.generated] if self.generated else ()), *counts, "error"]
         own += [f"{self.extras_in}.{each}" if self.extras_in else each for each in self.extras]
         if not self.choices:
-            return _shape(self.name, [*choice, *own], {})
-        one = _shape(f"{self.name}_choice", [*choice, "error"], {})
-        return _shape(self.name, own, {self.choices: GenericAlias(list, (one | None,)) | None})
+            return shape(self.name, [*choice, *own], {})
+        one = shape(f"{self.name}_choice", [*choice, "error"], {})
+        return shape(self.name, own, {self.choices: GenericAlias(list, (one | None,)) | None})
 
     # --- the two doors ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class Fields:
             choices = getattr(frame, self.choices) or ()
         elif frame.error and states(frame.error):
             return ERROR
-        elif self.receipts and _at(frame, self._reason) in self.receipts:
+        elif self.receipts and at(frame, self._reason) in self.receipts:
             return StreamEvent(accepted=True, done=True)
         for choice in choices:
             self._notice(choice, frame, found, whole=whole)
@@ -216,7 +215,7 @@ class Fields:
             found.denied = True
         if ended:
             found.finished.append(index)
-            reason = _at(choice, self._reason) if self._reason else None
+            reason = at(choice, self._reason) if self._reason else None
             if isinstance(reason, dict):
                 reason = reason.get("type")
             found.denied = found.denied or denies(reason)
@@ -227,7 +226,7 @@ class Fields:
         """Whether the choice has generated output (design section 2)."""
         if self._has_timings and frame.prompt_progress is not None:
             return False
-        if self._generated and (generated := count(_at(frame, self._generated))) is not None:
+        if self._generated and (generated := count(at(frame, self._generated))) is not None:
             return generated > 0
         if whole and self.text:
             return isinstance(getattr(words, self.text), str)
@@ -261,50 +260,27 @@ class _Found:
         self.answered = self.denied = False
 
 
-def _path(name: str) -> Path:
+def _path(name: str) -> tuple[str, ...]:
     return tuple(filter(None, re.split("[.:]", name)))
 
 
-def _paths(names: tuple[str, ...]) -> tuple[Path, ...]:
+def _paths(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple([_path(name) for name in names])
 
 
-def _at(said: Any, path: Path) -> Any:
-    for name in path:
-        said = said.get(name) if isinstance(said, dict) else getattr(said, name, None)
-    return said
-
-
-def _says(words: Any, paths: tuple[Path, ...]) -> bool:
+def _says(words: Any, paths: tuple[tuple[str, ...], ...]) -> bool:
     """Whether one of these fields is neither null nor empty, nor false."""
     for path in paths:
         value = getattr(words, path[0])
-        if value and (len(path) == 1 or _at(value, path[1:])):
+        if value and (len(path) == 1 or at(value, path[1:])):
             return True
     return False
 
 
-def _first(frame: Any, paths: tuple[Path, ...]) -> int | None:
+def _first(frame: Any, paths: tuple[tuple[str, ...], ...]) -> int | None:
     """The first of these fields that states a count; Triton's tensors are lists."""
     for path in paths:
-        value = _at(frame, path)
+        value = at(frame, path)
         if (tokens := count(value[0] if isinstance(value, list) and value else value)) is not None:
             return tokens
     return None
-
-
-def _shape(name: str, fields: list[str], more: dict[str, Any]) -> Any:  # depth: as a row is written
-    """The type of an object with these fields and no others. An object in it has a type of its own, and a leaf is of any type."""
-    inner: dict[str, list[str]] = {}
-    for field in fields:
-        head, _, rest = field.partition(":")[0].partition(".")
-        inner.setdefault(head, [])
-        if rest:
-            inner[head].append(field.partition(".")[2])
-    members: list[Any] = [(each, kind, None) for each, kind in more.items()]
-    for head, within in inner.items():
-        if within:
-            members.append((head, _shape(f"{name}_{head}", within, {}) | msgspec.UnsetType | None, _UNSET))
-        else:
-            members.append((head, Any, None))
-    return msgspec.defstruct(name, members, module=__name__, frozen=True, rename=RENAMED)

@@ -15,6 +15,7 @@ from sidecar.timeline.events import (
     ERROR,
     NO_USAGE,
     NOTHING,
+    RENAMED,
     UNREADABLE,
     StreamEvent,
     T,
@@ -29,6 +30,30 @@ SEVERAL = b"["
 
 MAX_COUNT = 2**53
 """The largest count that is accepted: above it, JSON numbers in other programs are not exact."""
+
+
+def shape(name: str, fields: list[str], more: dict[str, Any]) -> Any:  # depth: as a row is written
+    """The type of an object with these fields and no others. An object in it has a type of its own, and a leaf is of any type."""
+    inner: dict[str, list[str]] = {}
+    for field in fields:
+        head, _, rest = field.partition(":")[0].partition(".")
+        inner.setdefault(head, [])
+        if rest:
+            inner[head].append(field.partition(".")[2])
+    members: list[Any] = [(each, kind, None) for each, kind in more.items()]
+    for head, within in inner.items():
+        if within:
+            members.append((head, shape(f"{name}_{head}", within, {}) | msgspec.UnsetType | None, msgspec.UNSET))
+        else:
+            members.append((head, Any, None))
+    return msgspec.defstruct(name, members, module=__name__, frozen=True, rename=RENAMED)
+
+
+def at(said: Any, path: tuple[str, ...]) -> Any:
+    """The value at this place: each name is one object further in."""
+    for name in path:
+        said = said.get(name) if isinstance(said, dict) else getattr(said, name, None)
+    return said
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T:

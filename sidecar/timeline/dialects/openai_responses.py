@@ -11,38 +11,11 @@ from typing import Any
 
 import msgspec
 
-from sidecar.timeline.dialects.json_fields import count, decode, detail, fields_stated, states, strange
-from sidecar.timeline.events import ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, Dialect, Extras, StreamEvent, Usage
+from sidecar.timeline.dialects.fields import Fields
+from sidecar.timeline.dialects.json_fields import at, decode, fields_stated, shape, states, strange
+from sidecar.timeline.events import ERROR, EXTRAS, NOTHING, OUTPUT, REASONING, StreamEvent
 from sidecar.timeline.finish import finish_of
 
-
-class _Usage(msgspec.Struct, frozen=True):
-    input_tokens: Any = None
-    input_tokens_details: Any = None
-    output_tokens: Any = None
-    output_tokens_details: Any = None
-
-
-class _Incomplete(msgspec.Struct, frozen=True):
-    reason: Any = None
-
-
-class _Response(Extras, frozen=True):
-    status: Any = None
-    incomplete_details: _Incomplete | None = None
-    output: Any = None
-    usage: _Usage | None = None
-    error: Any = None
-
-
-class _Event(Extras, frozen=True):
-    type: Any = None
-    response: _Response | None = None
-    error: Any = None
-
-
-_NONE = _Response()
-_RESPONSE = msgspec.json.Decoder(_Response)
 
 _OVER = ("completed", "incomplete", "failed", "cancelled")
 """Final statuses of a response; the type of its last event ends with the same word, or with `completed` whatever the status is (vLLM)."""
@@ -50,22 +23,29 @@ _TO_COME = ("queued", "in_progress")
 """Statuses of a response that is made in the background."""
 
 
-class OpenAIResponses(Dialect):
-    name = "openai_responses"
-    decoder = msgspec.json.Decoder(_Event)
+class OpenAIResponses(Fields):
+    """The dialect. The row tells the fields of a `response`, which an event holds and a whole answer is."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        frame = self._frame()
+        self._none = frame()
+        self._events = msgspec.json.Decoder(shape("event", ["type", "error", *EXTRAS], {"response": frame | None}))
 
     def read_event(self, event: bytes, data: bytes) -> StreamEvent:
         """One typed event; the type in its data takes precedence over the `event` field. Raises UnreadableEvent."""
-        said = decode(self.decoder, data)
+        said = decode(self._events, data)
         kind = said.type if isinstance(said.type, str) else event.decode("utf-8", "replace")
         if kind.endswith(".delta"):
             return REASONING if kind.startswith("response.reasoning") else OUTPUT
         if kind in ("error", "response.error") or states(said.error):
             return ERROR
-        response = said.response or _NONE
+        response = said.response or self._none
         if kind.rpartition(".")[2] in _OVER and kind.count(".") == 1:
             stated = response.status
-            return _last(response, stated if stated in _OVER else kind.rpartition(".")[2], fields_stated(said, EXTRAS))
+            return self._last(
+                response, stated if stated in _OVER else kind.rpartition(".")[2], fields_stated(said, EXTRAS)
+            )
         if states(response.error):
             return ERROR
         extras = fields_stated(said, EXTRAS)
@@ -75,15 +55,29 @@ class OpenAIResponses(Dialect):
 
     def read_body(self, body: bytes) -> StreamEvent:
         """A whole `response` object, or an error object. Raises UnreadableEvent."""
-        response = decode(_RESPONSE, body)
-        if response.status not in (*_OVER, *_TO_COME) and response.output is None and strange(body).error:
+        response = decode(self._decoder, body)
+        if response.status not in _OVER + _TO_COME and response.output is None and strange(body).error:
             return ERROR
         status = response.status if response.status in _OVER else "failed" if states(response.error) else ""
-        said = _last(response, status, None)
+        said = self._last(response, status, None)
         if response.status in _TO_COME and not states(response.error):
             return StreamEvent(accepted=True)
         blank = isinstance(response.output, list) and all(map(_is_blank, response.output))
         return said._replace(output=(0,) if response.output else (), wordless=blank, done=False)
+
+    def _last(self, response: Any, status: str, beside: dict[str, object] | None) -> StreamEvent:
+        """The stream event for the end of a response: usage, extras, finish and error."""
+        extras = {**(beside or {}), **(fields_stated(response, EXTRAS) or {})}
+        cut, over = at(response, self._reason), status in ("completed", "incomplete")
+        return StreamEvent(
+            finished=(0,) if over else (),
+            finish=finish_of(cut or status) if over else None,
+            usage=self._usage(response),
+            extras=extras or None,
+            error=status in ("failed", "cancelled") or states(response.error),
+            cancelled=status == "cancelled",
+            done=bool(status),
+        )
 
 
 def _is_blank(item: object) -> bool:
@@ -97,25 +91,14 @@ def _is_blank(item: object) -> bool:
     return all(isinstance(part, dict) and not part.get("text") and not part.get("refusal") for part in parts)
 
 
-def _last(response: _Response, status: str, beside: dict[str, object] | None) -> StreamEvent:
-    """The stream event for the end of a response: usage, extras, finish and error."""
-    extras = {**(beside or {}), **(fields_stated(response, EXTRAS) or {})}
-    cut, over = response.incomplete_details, status in ("completed", "incomplete")
-    return StreamEvent(
-        finished=(0,) if over else (),
-        finish=finish_of(status if cut is None else cut.reason) if over else None,
-        usage=None if response.usage is None else _usage(response.usage),
-        extras=extras or None,
-        error=status in ("failed", "cancelled") or states(response.error),
-        cancelled=status == "cancelled",
-        done=bool(status),
-    )
-
-
-def _usage(stated: _Usage) -> Usage:
-    return Usage(
-        prompt_tokens=count(stated.input_tokens),
-        cached_tokens=detail(stated.input_tokens_details, "cached_tokens"),
-        completion_tokens=count(stated.output_tokens),
-        reasoning_tokens=detail(stated.output_tokens_details, "reasoning_tokens"),
-    )
+OPENAI_RESPONSES = OpenAIResponses(
+    "openai_responses",
+    answer=("output",),
+    ends=("status",),
+    reason="incomplete_details.reason",
+    prompt_tokens=("usage.input_tokens",),
+    cached_tokens=("usage.input_tokens_details:cached_tokens",),
+    completion_tokens=("usage.output_tokens",),
+    reasoning_tokens=("usage.output_tokens_details:reasoning_tokens",),
+    extras=EXTRAS,
+)
