@@ -162,7 +162,6 @@ NAMES_ALLOWED = {
     "commands/capacity/answers.py": "sentences that give a flag of one engine as an example",
     "commands/capacity/flags.py": "help that says which engine's page is read",
     "cli.py": "examples of command lines",
-    "config/schema.py": "keys of the config, which are public",
     "commands/diagnose/diagnose_command.py": "examples of command lines",
     "commands/inject/engine_in_pod.py": "programs of an engine that serve nothing, and images that carry its name and are none",
     "commands/inject/inject_flags.py": "examples of command lines",
