@@ -99,7 +99,8 @@ class Evidence:
         if self._rebuilt.last_at > self._heard_at:
             self._catch_up()
         if several:
-            self.steps.seen.received(record)
+            record.runs_as_several = True
+            self.steps.seen.several += 1
         self.steps.received(record, labels.lane, prompt_tokens, streaming=streaming)
         self._silence.received(
             record,
@@ -171,9 +172,13 @@ class Evidence:
             self._catch_up()
         self._silence.left(record, at)
         self._rebuilt.left(record, answered=True)
+        self._leaves(record, at)
+
+    def _leaves(self, record: RequestRecord, at: float) -> None:
+        """It is no longer in the engine."""
         self._work.left(record, at)
-        if self.steps.seen.several:
-            self.steps.seen.left(record)
+        self.steps.seen.several -= record.runs_as_several
+        record.runs_as_several = False
 
     def paused(self, record: RequestRecord, at: float) -> None:
         """Reading from the engine stopped, because the client of this request does not keep up."""
@@ -191,7 +196,7 @@ class Evidence:
         """The request is over; one with outcome ok is kept until its ledger is closed."""
         record.second_output = None
         if account.outcome is ENDED_WELL:
-            if record in self._work:  # else the end of the engine's answer was told
+            if record.waits or record.streams:  # else the end of the engine's answer was told
                 self.finished(record, at)
             if account.streaming:
                 held_tokens = held_back(account.marks)
@@ -202,8 +207,7 @@ class Evidence:
             self._catch_up()
             self._silence.given_up(record, at)
             self._rebuilt.left(record, answered=False)
-            self._work.left(record, at)
-            self.steps.seen.left(record)
+            self._leaves(record, at)
             record.first_token = None
 
     def settled(self, record: RequestRecord, account: Account, *, learn: bool) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from sidecar.ledger.request_labels import UNLABELLED, RequestLabels
 from sidecar.objectives.attribution import SecondOutput
 from sidecar.objectives.judge import Case
-from sidecar.pod.costs.prefill_work import FirstToken
+from sidecar.pod.costs.prefill_work import FirstToken, Prefilling
 from sidecar.pod.open_misses import Miss
 
 
@@ -24,13 +24,15 @@ class Stage(StrEnum):
     """Stream with a client that does not read: the sidecar therefore does not read from the engine."""
 
 
-class RequestRecord:
+class RequestRecord(Prefilling):
     """One request. It equals itself alone, and identifies the request in the tables that are left (`pod/`, `engines/estimator.py`)."""
 
     case: Case | None = None
     """The decisions on its objectives (`objectives/judge.py`), while it is open; None if it has none."""
     closing: Case | None = None
     """The same, once it has missed one and is over, until its ledger is closed."""
+    runs_as_several: bool = False
+    """It is in the engine, which may run it as several (`pod/costs/seen_share.py`)."""
     first_token: FirstToken | None = None
     """The facts about its prefill (`pod/costs/prefill_work.py`), from its first output until its ledger is closed."""
     second_output: SecondOutput | None = None

@@ -85,7 +85,7 @@ class SloHarness:
             "due": self.slo._judge._due,
             "gaps": range(self.slo._judge.watched),
             "overdue": self.slo._judge.overdue,
-            "waiting": evidence._work._waiting,
+            "waiting": range(evidence._work.waiting + evidence._work.streaming),
             "pending": silence._pending,
             "heard": silence._heard,
             "paused": silence._paused,

@@ -10,7 +10,6 @@ it did not queue: then its whole TTFT is its prefill, front end included.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Hashable
 from math import log2
 from typing import ClassVar, NamedTuple
 
@@ -59,6 +58,17 @@ class FirstToken(NamedTuple):
     """No other request waited for its first token when this one got its own."""
 
 
+class Prefilling:
+    """One request's place in the engine. If it neither waits nor streams, it has not come or has left."""
+
+    waits = False
+    """It has no output."""
+    streams = False
+    """It has output, and the engine has not finished it."""
+    idle = False
+    """The request did not queue, as far as the sidecar can tell (`FirstToken.idle`)."""
+
+
 class PrefillWork(Learner):
     KEPT: ClassVar = {
         "_most_streaming": Amount(whole=True),
@@ -67,9 +77,10 @@ class PrefillWork(Learner):
     }
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, bool] = {}
-        """Requests without output, to whether they were idle on arrival."""
-        self._streaming: set[Hashable] = set()
+        self.waiting = 0
+        """Number of requests without output."""
+        self.streaming = 0
+        """Number of streams with output that the engine has not finished."""
         self._most_streaming = 0
         self._recent: deque[bool] = deque(maxlen=RECENT_ARRIVALS)
         self._recent_idle = 0
@@ -85,48 +96,38 @@ class PrefillWork(Learner):
         self._curves: dict[tuple[str, str], Curve] = {}
         self._learned_at: dict[tuple[str, str, int], tuple[int, float]] = {}
 
-    @property
-    def waiting(self) -> int:
-        """Number of requests without output."""
-        return len(self._waiting)
-
-    @property
-    def streaming(self) -> int:
-        """Number of streams with output that the engine has not finished."""
-        return len(self._streaming)
-
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether this request was received and has not left."""
-        return key in self._streaming or key in self._waiting
-
     # --- waiting requests ------------------------------------------------------------------------------------------------
 
-    def received(self, key: Hashable) -> None:
+    def received(self, request: Prefilling) -> None:
         """A request is on its way to the engine."""
-        streaming, recent = len(self._streaming), self._recent
-        idle = not self._waiting and (streaming == 0 or streaming < self._most_streaming)
+        recent = self._recent
+        idle = not self.waiting and (self.streaming == 0 or self.streaming < self._most_streaming)
         if len(recent) == RECENT_ARRIVALS:
             self._recent_idle -= recent[0]
         recent.append(idle)
         self._recent_idle += idle
-        self._waiting[key] = idle and self._recent_idle >= FEWEST_IDLE * len(recent)
+        self.waiting += not request.waits
+        request.waits, request.idle = True, idle and self._recent_idle >= FEWEST_IDLE * len(recent)
 
-    def first_token(self, key: Hashable, at: float) -> FirstToken | None:
+    def first_token(self, request: Prefilling, at: float) -> FirstToken | None:
         """Its first output was read."""
-        idle = self._waiting.pop(key, None)
-        if idle is None:
+        if not request.waits:
             return None
-        self._streaming.add(key)
-        self._most_streaming = max(self._most_streaming, len(self._streaming))
-        seen = FirstToken(at, idle, self._others_until, not self._waiting)
+        self.waiting -= 1
+        self.streaming += not request.streams
+        request.waits, request.streams = False, True
+        self._most_streaming = max(self._most_streaming, self.streaming)
+        seen = FirstToken(at, request.idle, self._others_until, not self.waiting)
         self._others_until = at
         return seen
 
-    def left(self, key: Hashable, at: float) -> None:
+    def left(self, request: Prefilling, at: float) -> None:
         """The request ended in any way. Non-streamed or given up, it may have been in prefill until now."""
-        self._streaming.discard(key)
-        if self._waiting.pop(key, None) is not None:
+        self.streaming -= request.streams
+        if request.waits:
+            self.waiting -= 1
             self._others_until = at
+        request.waits = request.streams = False
 
     def stated(self, began_at: float, ended_at: float) -> FirstToken:
         """A prefill of which only its engine's span tells, after its end. Those that overlap it may be told later: of two that overlap, the

@@ -5,9 +5,6 @@ requests, second by second. It refuses to judge by an engine's number that may b
 in flight, some engines (SGLang 0.5) state the last one for 30 s.
 """
 
-from collections.abc import Hashable
-
-
 WEIGHT = 1 / 30
 """Weight of a new second in the means: the engine's own number is some seconds old."""
 FEWEST_RUNNING = 1.0
@@ -19,18 +16,8 @@ class SeenShare:
     def __init__(self) -> None:
         self._running = self._in_flight = 0.0
         """Means of the engine's own number and of the sidecar's."""
-        self.several: set[Hashable] = set()
-        """Requests in flight that may run as several."""
-
-    def received(self, key: Hashable) -> None:
-        """A request that the engine may run as several is on its way: it has several choices or prompts, or an unknown
-        number.
-        """
-        self.several.add(key)
-
-    def left(self, key: Hashable) -> None:
-        """A request is no longer in the engine."""
-        self.several.discard(key)
+        self.several = 0
+        """Number of requests in the engine that it may run as several: they have several choices or prompts, or an unknown number."""
 
     def tick(self, in_flight: int, running: float | None) -> None:
         """Call it about once a second. `in_flight`: requests of the sidecar in the engine; `running`: the engine's own

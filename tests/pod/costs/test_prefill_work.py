@@ -1,7 +1,6 @@
 """Prefill cost compared with what was expected: shared seconds count once, only prompts that ran alone are samples."""
 
 import sys
-from itertools import count
 from random import Random
 
 import pytest
@@ -17,13 +16,13 @@ from sidecar.pod.costs.prefill_work import (
     REMEMBERED_SECONDS,
     SAMPLE_EVERY_SECONDS,
     FirstToken,
+    Prefilling,
     PrefillWork,
     Work,
 )
 
 
 TOKENS = "tokens"
-NUMBERS = count()
 
 
 def cost(tokens: float) -> float:
@@ -38,13 +37,13 @@ class PrefillWorkHarness:
         self.work = PrefillWork()
         self.now = 100.0
 
-    def comes(self, *, after: float = 0.0) -> int:
+    def comes(self, *, after: float = 0.0) -> Prefilling:
         self.now += after
-        key = next(NUMBERS)
+        key = Prefilling()
         self.work.received(key)
         return key
 
-    def speaks(self, key: int, *, after: float = 0.0) -> FirstToken:
+    def speaks(self, key: Prefilling, *, after: float = 0.0) -> FirstToken:
         self.now += after
         seen = self.work.first_token(key, self.now)
         assert seen is not None
@@ -260,7 +259,7 @@ def test_a_first_token_comes_once() -> None:
     harness.speaks(key)
 
     assert harness.work.first_token(key, harness.now) is None
-    assert harness.work.first_token("unknown", harness.now) is None
+    assert harness.work.first_token(Prefilling(), harness.now) is None
 
 
 # --- shared seconds ------------------------------------------------------------------------------------------------------
@@ -346,11 +345,11 @@ def test_unseen_models_and_lengths_do_not_grow_the_memory() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["received", "first_token", "left"]), st.integers(0, 4)), max_size=50))
 def test_a_request_that_has_left_is_not_waited_for(told: list[tuple[str, int]]) -> None:
-    work, now = PrefillWork(), 0.0
-    for verb, key in told:
+    work, now, requests = PrefillWork(), 0.0, [Prefilling() for _ in range(5)]
+    for verb, number in told:
         now += 1.0
-        getattr(work, verb)(key, *(() if verb == "received" else (now,)))
-    for key in range(5):
-        work.left(key, now)
+        getattr(work, verb)(requests[number], *(() if verb == "received" else (now,)))
+    for request in requests:
+        work.left(request, now)
 
-    assert work._waiting == {}
+    assert (work.waiting, work.streaming) == (0, 0)

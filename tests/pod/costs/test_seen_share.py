@@ -36,11 +36,11 @@ def test_a_number_that_an_idle_engine_left_behind_says_nothing() -> None:
 def test_a_request_that_runs_as_several_says_nothing() -> None:
     """Four choices are four sequences of the engine, and one request."""
     share = SeenShare()
-    share.received("four choices")
+    share.several += 1
     after(60, 1, 4.0, share)
     assert share.value == 1.0
 
-    share.left("four choices")
+    share.several -= 1
     assert after(60, 1, 4.0, share).value == pytest.approx(0.25)
 
 

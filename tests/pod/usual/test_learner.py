@@ -13,7 +13,7 @@ from sidecar.pod.backlog import Backlog
 from sidecar.pod.costs.cached_share import CachedShares
 from sidecar.pod.costs.least_squares import LeastSquares
 from sidecar.pod.costs.prefill_cost import Curve, Length
-from sidecar.pod.costs.prefill_work import PrefillWork
+from sidecar.pod.costs.prefill_work import Prefilling, PrefillWork
 from sidecar.pod.costs.step_model import StepModel
 from sidecar.pod.long_prompts import LongPrompts
 from sidecar.pod.pod import Costs, Pod
@@ -101,13 +101,13 @@ def _curve(one: Curve, rng: Random, at: float) -> float:
 
 
 def _work(one: PrefillWork, rng: Random, at: float) -> float:
-    for key in range(200):
-        at += 20.0
+    for _ in range(200):
+        at, request = at + 20.0, Prefilling()
         length = rng.uniform(50, 5000)
-        one.received(key)
-        seen = one.first_token(key, at + length * 1e-4)
+        one.received(request)
+        seen = one.first_token(request, at + length * 1e-4)
         assert seen is not None
-        one.left(key, at + 5.0)
+        one.left(request, at + 5.0)
         one.prefilled("llama", Length(length, "tokens"), seen, length * 1e-4, learn=True)
     return at
 
