@@ -83,8 +83,8 @@ class Part:
 
 
 PACKED = ("pyproject.toml", "hatch_build.py", "tools/wheels.py", "Dockerfile", "requirements.lock")
-FETCHED = ("tests/conftest.py", ".ci")
-"""How tests are run, and what fetches the programs that judge."""
+FETCHED = ("tests/conftest.py", ".ci", ":!.ci/run")
+"""How tests are run, and what fetches the programs that judge: not the list of what is played."""
 PLAYED = ("sidecar", *PACKED, "alert_rules", "grafana", "deploy", *FETCHED)
 """The product, the files that it carries, and what judges it."""
 ON_THE_WHEEL = (*PLAYED, "tools/prove.py", "tools/only_compiled.py")
