@@ -33,7 +33,8 @@ _EVENT = b"event:"
 _LONGEST_NAME_LINE_BYTES = 64
 """First bytes that are kept of a long event's line with its name. `response.image_generation_call.partial_image` has 44, behind `event: `."""
 _BLANK = 0x20
-_NO_ERROR = (b"", b"null", b"{}", b"[]", b'""')
+NO_ERROR = (b"", b"null", b"{}", b"[]", b'""')
+"""Values of a field `error:` that state none."""
 _COMMENT_BEHIND_BOM = BOM + b":"
 NOTHING_OPEN = -1
 """Offset while no event or value is being built."""
@@ -294,7 +295,7 @@ class SseParser:
         elif name == b"event":
             self._event = value
         elif name.lower() == b"error":
-            self._event = self._event if value in _NO_ERROR else b"error"
+            self._event = self._event if value in NO_ERROR else b"error"
         elif name not in (b"id", b"retry"):
             self.stray = True
 

@@ -14,7 +14,7 @@ from sidecar.timeline.events import Dialect, StreamEvent, UnreadableEvent
 from sidecar.timeline.ndjson import NdjsonParser
 from sidecar.timeline.outline import Outline
 from sidecar.timeline.reader import EventReader
-from sidecar.timeline.sse import _LONGEST_NAME_LINE_BYTES, BOM, SseParser
+from sidecar.timeline.sse import _LONGEST_NAME_LINE_BYTES, BOM, NO_ERROR, SseParser
 from tests.fuzz.target import Target, cuts
 from tests.support.apis import dialect_for
 
@@ -35,7 +35,10 @@ _OVERHEAD_BYTES = 2 * _LONGEST_NAME_LINE_BYTES
 
 
 def _events_by_the_standard(data: bytes) -> list[tuple[bytes, bytes]]:
-    """The events of a whole stream, read line by line as the standard states it; ids and times to reconnect are left out."""
+    """The events of a whole stream, read line by line as the standard states it; ids and times to reconnect are left out.
+
+    Engines add one field to it: `error:` names its event so, unless it states none, and an event of that name needs no data.
+    """
     data = data.removeprefix(BOM)
     lines = re.split(rb"\r\n|\n|\r", data)
     events: list[tuple[bytes, bytes]] = []
@@ -43,7 +46,7 @@ def _events_by_the_standard(data: bytes) -> list[tuple[bytes, bytes]]:
     found = False
     for line in lines[:-1]:  # the last one has no end
         if not line:
-            if found:
+            if found or name == b"error":
                 events.append((name, said[:-1]))
             name, said, found = b"", b"", False
             continue
@@ -53,6 +56,8 @@ def _events_by_the_standard(data: bytes) -> list[tuple[bytes, bytes]]:
             said, found = said + value + b"\n", True
         elif field == b"event":
             name = value
+        elif field.lower() == b"error" and value not in NO_ERROR:
+            name = b"error"
     return events
 
 
