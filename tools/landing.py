@@ -64,7 +64,7 @@ DECIDED = ("alert_rules", "sidecar/commands/export/rules")
 
 PARTS = (
     _part(
-        12,
+        10,
         "make prove",
         *(*SERVED, "tools/prove.py", "tools/only_compiled.py", "bench/soak", "bench/idle_edge.py"),
         *(*RECORDED, *(f"tests/{name}" for name in BYTES)),
@@ -77,12 +77,12 @@ PARTS = (
         without=tuple(name for name in ASIDE if not name.endswith("export")),
     ),
     _part(
-        4,
+        3,
         "make score ARGS=--floors",
         *(*PACKED, *FETCHED, *DECIDED, "bench/score.py", "bench/roots", "bench/incidents"),
         without=(),
     ),
-    _part(7, 'make test-engines ARGS="-m core tests/real"', *SERVED, *RECORDED, "tests/real"),
+    _part(6, 'make test-engines ARGS="-m core tests/real"', *SERVED, *RECORDED, "tests/real"),
 )
 
 
