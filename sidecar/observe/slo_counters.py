@@ -359,6 +359,7 @@ class Slo:
             self._blamed.of[case.labels, objective, blame].inc()
             self.roots.waited(account.key, objective, blame, self._now)
         if votes:
+            account.key.misses = ()  # no vote follows; kept, they would lead back to their record, and wait for the garbage collector
             self.on_blamed(account, votes)
 
     def _vote_of_spoiled(self, case: Case, account: Account, at: float) -> None:
