@@ -36,7 +36,7 @@ RECORDS = "docs/evidence/landing"
 PENDING = ".cache/landing"
 """Records wait here for the end of the run."""
 
-SERVED = ("sidecar/app.py", "sidecar/cli.py", "sidecar/diagnosis", *PACKED, *FETCHED)
+SERVED = ("sidecar/app.py", "sidecar/cli.py", "sidecar/__main__.py", "sidecar/diagnosis", *PACKED, *FETCHED)
 """The process that carries traffic: what it imports, the words that it reads, and how it is packed."""
 ASIDE = tuple(f"sidecar/commands/{name}" for name in ("capacity", "compare", "doctor", "export", "inject", "verify"))
 """Commands that carry no traffic and speak with no engine, though the program imports them."""
