@@ -346,7 +346,7 @@ def moved(found: Found, port: int) -> list[tuple[Path, Any]]:
     if engine is None:
         raise UnclearError("how this engine is told to listen on another is not known")
     env = container.get("env") or ()
-    # Of two with one name the last one counts.
+    # The last one of two with one name counts.
     at = next((at for at, each in [*enumerate(env)][::-1] if each.get("name") == engine.variable), len(env))
     if at < len(env) and env[at].get("value") is not None:
         return [(("env", at, "value"), _with_port(str(env[at]["value"]), engine, port))]
